@@ -10,7 +10,7 @@ import sys
 from launcher import helper, mpirun
 from launcher.options import UsageError
 from launcher.programs import must_find
-from launcher.starter import Starter, carriers_environment, groups, place
+from launcher.starter import Starter, carried, carriers_environment, groups, place
 from launcher.trust import find
 
 SUBMIT = pathlib.Path(__file__).with_name("submit.py")
@@ -48,6 +48,7 @@ def slurm(request, env, forwarded, server):
                  "--job-name", "tutti", *python, helper.BOOT]
         return Starter("srun", words, carriers_environment(),
                        told(request, ["SLURM_PROCID", 0], env, forwarded, server), LEAVE_SECONDS)
+    env, forwarded = carried(env, forwarded)
     line = mpirun.words(mpirun.find_mpirun(request), request, [], forwarded)
     if "SLURM_JOB_ID" not in env:
         line = [must_find("salloc", *SLURM), "--ntasks", str(request.workers),

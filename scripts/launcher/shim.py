@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import pty
+import re
 import selectors
 import signal
 import socket
@@ -24,7 +25,7 @@ from launcher.notices import Notices
 from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent,
                                 end_all, lives_below, prctl, signal_all)
 from launcher.sealed_lines import Forged
-from launcher.trust import enter_folder, problem_of_program
+from launcher.trust import enter_folder, find, problem_of_program
 
 # What standard output says, to the crew, once the launcher has welcomed this process.
 UP = "up"
@@ -36,6 +37,10 @@ DRAIN_BYTES = 1 << 20
 TERM_SECONDS = 3.0
 # What a server starts to write its state (lib/ps/storage.cc).
 WRITER = "tutti-state"
+# In JSON those that a program which carries its own variables on must not have itself.
+WORKERS_VARIABLES = "TUTTI_LAUNCH_VARIABLES"
+# What Python says last of a module that it does not have, and a shell of a program.
+MISSING = re.compile(rb"^((ModuleNotFoundError|\S*python\S*): No module named .*|\S*sh: .*not found)\n\Z", re.M)
 # What an order may tell the command by.
 ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 # The exit status of a command that is not started because of what was asked for.
@@ -74,6 +79,14 @@ def listen_for_scheduler(address, variables):
                           f"{os.strerror(error.errno)}; choose another port, or make the port free") from error
 
 
+def surroundings(command):
+    """Where programs and modules are looked for here; of a command of Python, the Python that it is."""
+    names = [word for word in command[:1] if "python" in word] or ["python3", "python"] if command else []
+    pythons = [f"{name} is {find(name) or 'not in PATH'}" for name in names]
+    paths = [f"{name} there is {os.environ.get(name, 'not set')}" for name in ("PATH", "PYTHONPATH")[:1 + bool(command)]]
+    return f"on {os.uname().nodename} " + ", ".join(pythons + paths)
+
+
 class Restarts:
     """How often a command is started again: so many times within RESTARTS_SECONDS."""
 
@@ -109,6 +122,7 @@ class Shim:
         self.deadline = None       # of what comes next
         self.status = None         # of the command
         self.outputs = {}          # descriptor: its lines
+        self.said = b""            # its last bytes on standard error
         self.drained = 0           # bytes of output since the command has ended
         self.events = selectors.DefaultSelector()
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -134,7 +148,7 @@ class Shim:
         try:
             self.child = self.started(their_out, their_err)
         except OSError as error:
-            os.write(their_err, f"cannot start {self.command[0]}: {error.strerror}\n".encode())
+            os.write(their_err, f"cannot start {self.command[0]}: {error.strerror}; {surroundings([])}\n".encode())
             self.status = 127 if isinstance(error, FileNotFoundError) else 126
         for stream, fd in ((1, out), (2, err)):
             os.close(their_out if stream == 1 else their_err)
@@ -179,7 +193,11 @@ class Shim:
             self.drained += len(data)
             self.deadline = time.monotonic() + DRAIN_SECONDS
         self.outputs[fd].take(data)
+        if self.outputs[fd].stream == 2:
+            self.said = (self.said + data)[-4096:]
         if not data:
+            if self.outputs[fd].stream == 2 and MISSING.search(self.said):
+                self.send_line(f"launch.py: {surroundings(self.command)}")
             del self.outputs[fd]
             self.events.unregister(fd)
             os.close(fd)
@@ -347,6 +365,7 @@ def main():
     adopt_orphans()
     told = json.loads(sys.argv[1] if len(sys.argv) > 1 else sys.stdin.readline())
     os.environ.update(told.get("env", {}))
+    os.environ.update(json.loads(os.environ.pop(WORKERS_VARIABLES, "{}")))
     token, _, places = os.environ.pop("TUTTI_LAUNCH_CONTACT").partition("@")
     number = index_of(told)
     who = json.dumps({"rank": number, "host": os.uname().nodename})

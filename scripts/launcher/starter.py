@@ -1,5 +1,6 @@
 """What starts a job's processes, and what they are told."""
 import dataclasses
+import json
 import os
 import re
 import secrets
@@ -9,6 +10,7 @@ from typing import Dict, List
 from launcher import servers
 from launcher.options import UsageError
 from launcher.processes import ANNOUNCING
+from launcher.shim import WORKERS_VARIABLES
 
 # By these a process gets into its job. Those of the launcher's own environment are for other jobs; those of its job are
 # for the processes alone, for batch systems store the variables of what they start, and show them to everyone.
@@ -57,7 +59,17 @@ def environment(request, contact):
     if request.sync_dst_dir:  # what lies beside the script wins
         for name in ("PYTHONPATH", "LD_LIBRARY_PATH"):
             env[name] = ":".join(filter(None, [request.sync_dst_dir, env.get(name)]))
-    return env, sorted(named | {name for name in env if FORWARDED.match(name)})
+    return env, sorted((named | {name for name in env if FORWARDED.match(name)}) - set(request.no_env))
+
+
+def carried(env, forwarded):
+    """(the environment of a program that carries its own variables on, names of those that it carries). What differs from
+    this environment goes in one variable: it is for the processes, and would change the program itself, or its ssh."""
+    own = {name: value for name, value in env.items() if os.environ.get(name) == value or name not in forwarded}
+    own.update((name, os.environ[name]) for name in forwarded if name not in own and name in os.environ)
+    others = {name: env[name] for name in forwarded if os.environ.get(name) != env[name]}
+    own[WORKERS_VARIABLES] = json.dumps(others)
+    return own, [*(name for name in forwarded if name not in others), WORKERS_VARIABLES]
 
 
 def place(request):

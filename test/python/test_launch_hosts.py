@@ -74,6 +74,35 @@ class TwoHosts(LaunchCase):
         process.stderr.close()
         self.assert_nothing_left()
 
+    def test_what_env_sets_is_for_the_workers_and_changes_no_ssh(self):
+        ssh = self.folder / "bin/ssh"
+        ssh.write_text(ssh.read_text().replace("while", f'echo "seen $LD_LIBRARY_PATH" >>{self.folder}/seen\nwhile', 1))
+        code, out, err = self.launch("-n", 2, "--env", "LD_LIBRARY_PATH=/only/workers", "echo got $LD_LIBRARY_PATH",
+                                     LD_LIBRARY_PATH="/own")
+        self.assertEqual((code, out.count("got /only/workers\n")), (0, 2), err)
+        seen = (self.folder / "seen").read_text()
+        self.assertIn("/own\n", seen)
+        self.assertNotIn("/only/workers", seen)
+
+    def test_a_variable_can_be_kept_from_travelling(self):
+        for words in ((), ("--mode", "ps", "-s", "1")):
+            (self.folder / "bin/tutti-server").write_text("#!/bin/sh\nexec sleep 600\n")
+            (self.folder / "bin/tutti-server").chmod(0o755)
+            command = ("-n", 2, *words, "--no-env", "PYTHONPATH", "echo PYTHONPATH=$PYTHONPATH, $DMLC_X")
+            code, out, err = self.launch(*command, PYTHONPATH="/only/here", DMLC_X="x")
+            self.assertEqual(code, 0, err)
+            self.assertIn("[worker 1] PYTHONPATH=, x\n", out)
+
+    def test_a_program_or_module_that_a_host_lacks_is_named_with_the_host_and_where_it_was_looked_for(self):
+        for words, said in ((("no-such-program", "1"), r"cannot start no-such-program: No such file .*; on {} PATH there"),
+                            (("no-such-program 1",), r"not found\n.*launch.py: on {} python3 is .*, PATH there is /"),
+                            (("python3", "-m", "no_such"), r"launch.py: on {} python3 is /\S+, PATH there is /"),
+                            (("python3", "-c", "import no_such"), r"on {} python3 is .*, PYTHONPATH there is not set")):
+            with self.subTest(words):
+                code, _, err = self.launch("-n", 2, "--no-env", "PYTHONPATH", *words)
+                self.assertNotEqual(code, 0)
+                self.assertRegex(err, said.format(self.hosts.names[1]))
+
     def test_what_a_bashrc_prints_without_an_end_of_line_keeps_no_job_from_running(self):
         ssh = self.folder / "bin/ssh"
         text = ssh.read_text().replace("cd /; ", "cd /; printf 'Welcome to h0'; ").replace("exec env", "env")

@@ -125,6 +125,8 @@ class Options(unittest.TestCase):
     def test_values_that_cannot_be_are_refused(self):
         for grace in ("-1", "nan", "inf"):
             self.assertIn(f"--grace {grace}", self.refused(*LOCAL, "--grace", grace, "true"))
+        for words in (("--no-env", "TUTTI_MODE"), ("--no-env", "A", "--env", "A=1")):
+            self.assertIn("every process gets this variable", self.refused(*LOCAL, *words, "true"))
         self.assertIn("names no variable", self.refused(*LOCAL, "--env", "=3", "true"))
         for given in ("TUTTI_LAUNCH_CONTACT=x", "TUTTI_LAUNCH_CONTACT", "TUTTI_MODE=ps", "DMLC_ROLE=server",
                       "TUTTI_JOB_KEY", "DMLC_PS_ROOT_URI=h"):
