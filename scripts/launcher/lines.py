@@ -1,5 +1,5 @@
-"""A command's output in messages to the launcher: whole lines, and parts of one that is long or that stays unfinished. A
-part of what runs on other hosts."""
+"""A command's output in messages to the launcher: whole lines, and parts of one that is long or that stays unfinished.
+A part of what runs on other hosts."""
 import time
 
 # After which a part of a line is passed on: a command that asks or waits has said it to be seen.

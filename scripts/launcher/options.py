@@ -106,8 +106,8 @@ def make_parser():
              "repeated (default: PATH VIRTUAL_ENV PYTHONPATH LD_LIBRARY_PATH and what starts with "
              "DMLC_ PS_ TUTTI_ OMP_ MXNET_; example: --env HF_HOME)")
     add("--no-env", action="append", default=[], metavar="NAME",
-        help="a variable that does not travel from here to other hosts, where the shell there may set it; may be repeated "
-             "(default: none; example: --no-env PATH)")
+        help="a variable that does not travel from here to other hosts, where the shell there may set it; may be "
+             "repeated (default: none; example: --no-env PATH)")
     add("--no-prefix", dest="prefix", action="store_false",
         help="print lines as they are, without [worker 1] (default: with it, when there is more "
              "than one worker; example: --no-prefix)")

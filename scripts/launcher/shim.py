@@ -83,7 +83,8 @@ def surroundings(command):
     """Where programs and modules are looked for here; of a command of Python, the Python that it is."""
     names = [word for word in command[:1] if "python" in word] or ["python3", "python"] if command else []
     pythons = [f"{name} is {find(name) or 'not in PATH'}" for name in names]
-    paths = [f"{name} there is {os.environ.get(name, 'not set')}" for name in ("PATH", "PYTHONPATH")[:1 + bool(command)]]
+    variables = ("PATH", "PYTHONPATH") if command else ("PATH",)
+    paths = [f"{name} there is {os.environ.get(name, 'not set')}" for name in variables]
     return f"on {os.uname().nodename} " + ", ".join(pythons + paths)
 
 

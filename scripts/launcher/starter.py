@@ -63,8 +63,8 @@ def environment(request, contact):
 
 
 def carried(env, forwarded):
-    """(the environment of a program that carries its own variables on, names of those that it carries). What differs from
-    this environment goes in one variable: it is for the processes, and would change the program itself, or its ssh."""
+    """(the environment of a program that carries its own variables on, names of those that it carries). What differs
+    from this environment is for the processes, and would change the program itself, or its ssh: one variable has it."""
     own = {name: value for name, value in env.items() if os.environ.get(name) == value or name not in forwarded}
     own.update((name, os.environ[name]) for name in forwarded if name not in own and name in os.environ)
     others = {name: env[name] for name in forwarded if os.environ.get(name) != env[name]}
@@ -90,9 +90,11 @@ def groups(request, server):
         return [workers]
     owners = servers.owners(request.command)
     return [{**workers, "role": "worker"},
-            {"count": request.servers, "ignored": ANNOUNCING, "role": "server", "command": [server, *request.server_options], "owners": owners,
+            {"count": request.servers, "role": "server", "command": [server, *request.server_options], "owners": owners,
+             "ignored": ANNOUNCING,
              "restarts": MOST_RESTARTS if request.survives else 0},
-            {"count": 1, "ignored": ANNOUNCING, "role": "scheduler", "command": [server], "owners": owners, **address_of_scheduler(request)}]
+            {"count": 1, "role": "scheduler", "command": [server], "owners": owners, "ignored": ANNOUNCING,
+             **address_of_scheduler(request)}]
 
 
 def address_of_scheduler(request):

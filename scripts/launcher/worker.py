@@ -140,7 +140,9 @@ def hello_of(line):
 
 def are_lines(texts):
     """Whether they are one line each, and can be written as they came."""
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and "\n" not in text for text in texts):
+    if not isinstance(texts, list) or not texts:
+        return False
+    if not all(isinstance(text, str) and "\n" not in text for text in texts):
         return False
     try:
         "".join(texts).encode("utf-8", "surrogateescape")
@@ -150,9 +152,9 @@ def are_lines(texts):
 
 
 def message_of(line):
-    """{"stream": 1 or 2, "lines": [text ...]}, to which "open": "more" or "pause" is added where the last text is a part of
-    a line, which goes on or has come to a pause, {"exit": code, "told": whether by order}, {"port": one that is free for
-    the scheduler}, {"writes": true} of a server that is to end and writes its state, {"waits": whether its processes
+    """{"stream": 1 or 2, "lines": [text ...]}, with "open": "more" or "pause" where the last text is a part of a line,
+    which goes on or has come to a pause, {"exit": code, "told": whether by order}, {"port": one that is free for the
+    scheduler}, {"writes": true} of a server that is to end and writes its state, {"waits": whether its processes
     wait for others}, {"complete": true} of the scheduler to which all others have come, or None."""
     said = parsed(line)
     if not isinstance(said, dict):

@@ -90,7 +90,8 @@ class Slurm(LaunchCase):
 
     def test_so_does_one_that_slurm_sends_to_all_processes_of_the_job(self):
         def to_all(number):
-            self.run_words("scancel", f"--signal={number}", self.run_words("squeue", "--noheader", "--format=%A").strip())
+            job = self.run_words("squeue", "--noheader", "--format=%A").strip()
+            self.run_words("scancel", f"--signal={number}", job)
         self.assert_announced_once(2, self.counting(), to_all)
 
     def test_the_programs_of_slurm_have_no_secret_of_the_job_in_their_environment(self):

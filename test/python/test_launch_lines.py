@@ -112,7 +112,7 @@ class Screen:
 
 class Showing(unittest.TestCase):
     def shown(self, is_terminal, *steps, prefix=True):
-        """What a screen gets of [(worker, text so far) or (worker, whole line, "end") or seconds]."""
+        """What a screen gets of [(worker, text so far) or (worker, whole line, whatever) or seconds]."""
         screen, now = Screen(is_terminal), 1000.0
         printer = Printer(prefix)
         with screen.buffer, mock.patch("sys.stdout", screen), mock.patch("sys.stderr", screen), \
@@ -143,7 +143,7 @@ class Showing(unittest.TestCase):
         self.assertEqual(said, "[worker 0] 10 %\r[worker 0] 20 %\r[worker 0] 30 %\n")
 
     def test_elsewhere_it_is_shown_now_and_then(self):
-        said = self.shown(False, (0, "10 %"), (0, "10 %\r20 %"), 11.0, (0, "10 %\r20 %\r30 %"), (0, "40 %\r50 %", "end"))
+        said = self.shown(False, (0, "10 %"), (0, "10 %\r20 %"), 11.0, (0, "10 %\r20 %\r30 %"), (0, "40 %\r50 %", True))
         self.assertEqual(said, "[worker 0] 10 %\n[worker 0] 30 %\n[worker 0] 50 %\n")
 
     def test_two_progress_bars_take_turns_of_some_seconds(self):

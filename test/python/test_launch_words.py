@@ -213,7 +213,8 @@ class Mpirun(unittest.TestCase):
         for part in ("--enable-recovery", "-n 4", "--host a:2,b:2", "--wdir /tmp/job", "-x PATH -x PS_VERBOSE",
                      "--mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0"):
             self.assertIn(part, text)
-        self.assertEqual(json.loads(line[-1]), {"groups": [{"count": 4, "command": ["python", "train.py"], "grace": 30}],
+        group = {"count": 4, "command": ["python", "train.py"], "grace": 30}
+        self.assertEqual(json.loads(line[-1]), {"groups": [group],
                                                 "index": ["OMPI_COMM_WORLD_RANK", 0],
                                                 "folder": "/tmp/job", "folder_owner": 0})
         self.assertNotIn(str(ROOT), text, "another host may not have this folder")
