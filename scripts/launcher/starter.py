@@ -65,9 +65,10 @@ def environment(request, contact):
 def carried(env, forwarded):
     """(the environment of a program that carries its own variables on, names of those that it carries). What differs
     from this environment is for the processes, and would change the program itself, or its ssh: one variable has it."""
-    own = {name: value for name, value in env.items() if os.environ.get(name) == value or name not in forwarded}
-    own.update((name, os.environ[name]) for name in forwarded if name not in own and name in os.environ)
-    others = {name: env[name] for name in forwarded if os.environ.get(name) != env[name]}
+    others = {name: env[name] for name in forwarded
+              if os.environ.get(name) != env[name] and not name.startswith("TUTTI_")}
+    own = {name: value for name, value in env.items() if name not in others}
+    own.update((name, os.environ[name]) for name in others if name in os.environ)
     own[WORKERS_VARIABLES] = json.dumps(others)
     return own, [*(name for name in forwarded if name not in others), WORKERS_VARIABLES]
 
