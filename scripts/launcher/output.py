@@ -10,7 +10,7 @@ from command_line import printable, program
 # What moves a terminal's cursor, clears it or colours it: ECMA-48's control sequences, strings such as a window's
 # title, and the short ones.
 CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-# What may be the begin of one.
+# Text may end within such a sequence.
 CONTROL_BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*|[ -/]*)\Z")
 LONGEST_TEXT = 2000
 # How often an unfinished line is shown from its start, if it goes on.

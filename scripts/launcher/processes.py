@@ -4,9 +4,9 @@ import os
 import signal
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-# What asks a process to end.
+# Users and batch systems ask a process to end by these signals.
 ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
-# What announces something, such as that a job's time is nearly up. It would end a process that does not know of it.
+# They announce something by these, such as that a job's time is nearly up. Each ends a process that has no handler.
 ANNOUNCING = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU,
               signal.SIGPWR)
 prctl = ctypes.CDLL(None, use_errno=True).prctl

@@ -39,7 +39,7 @@ TERM_SECONDS = 3.0
 WRITER = "tutti-state"
 # In JSON those that a program which carries its own variables on must not have itself.
 WORKERS_VARIABLES = "TUTTI_LAUNCH_VARIABLES"
-# What Python says last of a module that it does not have, and a shell of a program.
+# Python ends with such a line if it lacks a module, and a shell if it finds no program.
 MISSING = re.compile(rb"^((ModuleNotFoundError|\S*python\S*): No module named .*|\S*sh: .*not found)\n\Z", re.M)
 # What an order may tell the command by.
 ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
@@ -243,8 +243,8 @@ class Shim:
             self.report_when_all_ended()
 
     def end_command(self, seconds=TERM_SECONDS):
-        """The first time politely, and once more after this time. What is stopped goes on, or it would not hear of
-        it."""
+        """Asks the command to end the first time, and kills it the second. The shim asks for the second time itself
+        after so many seconds. It continues stopped processes, for they would not get the signal."""
         if self.status is None and self.child is None:
             self.told, self.status = True, 128 + signal.SIGTERM
             self.report_exit()

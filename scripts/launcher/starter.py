@@ -63,8 +63,9 @@ def environment(request, contact):
 
 
 def carried(env, forwarded):
-    """(the environment of a program that carries its own variables on, names of those that it carries). What differs
-    from this environment is for the processes, and would change the program itself, or its ssh: one variable has it."""
+    """(the environment of a program that carries its own variables on, names of those that it carries). Variables
+    that differ from this environment are for the workers. They would change the program itself, or its ssh, so one
+    variable of its own carries them all."""
     others = {name: env[name] for name in forwarded
               if os.environ.get(name) != env[name] and not name.startswith("TUTTI_")}
     own = {name: value for name, value in env.items() if name not in others}
