@@ -95,7 +95,7 @@ class TwoHosts(LaunchCase):
 
     def test_a_program_or_module_that_a_host_lacks_is_named_with_the_host_and_where_it_was_looked_for(self):
         for words, said in ((("no-such-program", "1"), r"start no-such-program: No such file .*; on {} PATH there"),
-                            (("no-such-program 1",), r"not found\n.*launch.py: on {} python3 is .*, PATH there is /"),
+                            (("no-such-program 1",), r"not found\n(.*\n)*.*: on {} python3 is .*, PATH there is /"),
                             (("python3", "-m", "no_such"), r"launch.py: on {} python3 is /\S+, PATH there is /"),
                             (("python3", "-c", "import no_such"), r"on {} python3 is .*, PYTHONPATH there is not set")):
             with self.subTest(words):
