@@ -75,6 +75,7 @@ std::vector<std::shared_ptr<PeerCall>> PeerSide::drop_all() {
 std::vector<std::string> PeerSide::in_flight() const {
   const std::map<p2p::CallId, std::shared_ptr<PeerCall>> in_order(calls_.begin(), calls_.end());
   std::vector<std::string> texts;
+  texts.reserve(in_order.size());
   for (const auto& [id, call] : in_order) texts.push_back(call->completion.what());
   return texts;
 }

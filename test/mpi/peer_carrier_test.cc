@@ -21,8 +21,8 @@ struct Side {
         messenger(topology, seconds(60), memory, BetweenNodes{.communicator = &world},
                   [](int) { return false; }) {}
 
-  const topology::Topology topology;
   base::Doorbell bell;
+  const topology::Topology topology;
   PairMemory memory;
   Messenger messenger;
 };

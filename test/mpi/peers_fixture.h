@@ -5,7 +5,7 @@
 
 #include "tutti/tutti.h"
 
-/// What the tests of send and recv share.
+/// The tests of send and recv share these.
 namespace store_test {
 
 inline int next_to(const tutti::KVStore& store) {

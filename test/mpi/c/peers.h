@@ -1,4 +1,4 @@
-/* What the tests of send and recv share. */
+/* The tests of send and recv share these. */
 #ifndef TUTTI_TEST_MPI_C_PEERS_H
 #define TUTTI_TEST_MPI_C_PEERS_H
 
