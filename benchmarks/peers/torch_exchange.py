@@ -28,11 +28,11 @@ NEAR = 0.01
 
 
 class Given(torch.autograd.Function):
-    """A function of a layer's parameters, whose gradients are a list of tensors."""
+    """A function of a layer's parameters. All elements of their gradients are one number, which takes no more memory."""
 
     @staticmethod
-    def forward(ctx, before, gradients, *parameters):
-        ctx.gradients = [gradient[:len(parameter)] for gradient, parameter in zip(gradients, parameters)]
+    def forward(ctx, before, gradient, *parameters):
+        ctx.gradients = [gradient.expand(len(parameter)) for parameter in parameters]
         return before.clone()
 
     @staticmethod
@@ -41,15 +41,15 @@ class Given(torch.autograd.Function):
 
 
 class Layer(nn.Module):
-    """gradients: the list that the layer takes its gradients from, which each turn refills."""
+    """gradient: a tensor of one element, which each turn refills."""
 
-    def __init__(self, counts, gradients):
+    def __init__(self, counts, gradient):
         super().__init__()
         self.weights = nn.ParameterList(nn.Parameter(torch.zeros(count)) for count in counts)
-        self.gradients = gradients
+        self.gradient = gradient
 
     def forward(self, before):
-        return Given.apply(before, self.gradients, *self.weights)
+        return Given.apply(before, self.gradient, *self.weights)
 
 
 def layers_of(counts):
@@ -67,11 +67,8 @@ class Step:
 
     def __init__(self, counts, meeting):
         self.meeting, self.barrier, self.largest = meeting, meeting.barrier, meeting.largest
-        self.given, modules = [], []
-        for layer in layers_of(counts):
-            self.given.append([torch.empty(count) for count in layer])
-            modules.append(Layer(layer, self.given[-1]))
-        self.module = nn.Sequential(*modules)
+        self.given = torch.empty(1)
+        self.module = nn.Sequential(*(Layer(layer, self.given) for layer in layers_of(counts)))
         self.input = torch.zeros(1, requires_grad=True)
 
     def gradient(self, rank, turn):
@@ -80,9 +77,7 @@ class Step:
 
     def fill(self, turn):
         self.module.zero_grad()
-        for layer in self.given:
-            for tensor in layer:
-                tensor.fill_(self.gradient(self.meeting.rank, turn))
+        self.given.fill_(self.gradient(self.meeting.rank, turn))
 
     def exchange(self):
         self.module(self.input).backward()

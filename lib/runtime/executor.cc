@@ -20,6 +20,11 @@ void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
 
+/// Whether the part is the last one of a call of this rank.
+bool ends_call(const coordinator::LocalPart& part) {
+  return part.call != 0 && part.begin + part.count >= part.whole;
+}
+
 }  // namespace
 
 Executor::Executor(Place place, const coordinator::Settings& settings,
@@ -258,11 +263,13 @@ void Executor::note_issued() {
     if (!running.issued) return;
     released_.clear();
     for (const coordinator::LocalPart& part : running.plan.parts) {
-      if (part.call == 0 || part.begin + part.count < part.whole) continue;
-      released_.push_back(&calls_.at(part.call));
-      calls_.list_of(part.call).completion->issue();
+      if (ends_call(part)) released_.push_back(&calls_.at(part.call));
     }
+    // First: a program that returns from `wait_on` may submit the key again at once.
     inbox_.note_ending(released_);
+    for (const coordinator::LocalPart& part : running.plan.parts) {
+      if (ends_call(part)) calls_.list_of(part.call).completion->issue();
+    }
   }
 }
 

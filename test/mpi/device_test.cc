@@ -347,3 +347,24 @@ TEST_CASE("inputs are read behind the work in their stream, and a stream waits f
     CHECK(std::ranges::all_of(values(result), [&](float value) { return value == expected; }));
   }
 }
+
+// One batch holds all these calls, and tells one after the other that its copies are issued.
+TEST_CASE("a key may be used again as soon as wait_on returns, while others of its batch wait",
+          "[streams]") {
+  const auto store = make_store();
+  const Bytes bytes(4);
+  const OnDevice memory(bytes);
+  const Tensor tensor = memory.tensor(DType::f32);
+  const cuda::Stream stream(gpu());
+  const int calls = 400;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Pending> pendings;
+    for (int i = 0; i < calls; ++i) {
+      pendings.push_back(store->pushpull(i, tensor, tensor));
+    }
+    pendings.front().wait_on(stream.handle());
+    const Pending again = store->pushpull(0, tensor, tensor);
+    for (const Pending& pending : pendings) pending.wait();
+    again.wait();
+  }
+}
