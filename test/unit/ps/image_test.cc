@@ -27,7 +27,7 @@ void init(Keeper& keeper, const Floats& values) {
   for (int worker : {0, 1}) keeper.receive(worker, SetOptimizer{.optimizer = momentum});
 }
 
-const Failure too_late{ErrorCode::timeout, "it was given up", {1}};
+const Failure too_late_for_0{ErrorCode::timeout, "it was given up", {1}};
 
 /// Of worker 0.
 void recall(Keeper& keeper, std::uint64_t request, Recall::Step step) {
@@ -35,7 +35,7 @@ void recall(Keeper& keeper, std::uint64_t request, Recall::Step step) {
   keeper.receive(0, Recall{.request = request,
                            .piece = PieceName{"w", 0, 1},
                            .step = step,
-                           .failure = gives_up ? std::optional(too_late) : std::nullopt});
+                           .failure = gives_up ? std::optional(too_late_for_0) : std::nullopt});
 }
 
 Floats pulled(Keeper& keeper, std::int64_t count, int worker = 0) {
@@ -76,7 +76,7 @@ TEST_CASE("a server that is killed between any two requests goes on as if it had
   Keeper whole(whole_folder.path(), of_two_workers());
   init(whole, {0, 0});
   for (int i = 0; i < requests; ++i) speak(whole, i);
-  CHECK(std::ranges::count(whole.failures, too_late) == 2);
+  CHECK(std::ranges::count(whole.failures, too_late_for_0) == 2);
   const net::Bytes expected = whole.state();
   for (int killed_after = 0; killed_after < requests; ++killed_after) {
     const Folder folder;

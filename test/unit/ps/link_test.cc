@@ -32,7 +32,7 @@ std::pair<base::Fd, base::Fd> sockets(bool nearby) {
   return {std::move(caller), std::move(called)};
 }
 
-net::ProvenPeer peer(base::Fd socket) {
+net::ProvenPeer proven(base::Fd socket) {
   return {.rank = 0, .socket = std::move(socket)};
 }
 
@@ -40,8 +40,8 @@ net::ProvenPeer peer(base::Fd socket) {
 struct Links {
   explicit Links(bool nearby) {
     auto [caller, called] = sockets(nearby);
-    server.emplace(peer(std::move(called)), poller, 1);
-    worker.emplace(peer(std::move(caller)), poller, 2, base::Patience(Clock::now() + 5s));
+    server.emplace(proven(std::move(called)), poller, 1);
+    worker.emplace(proven(std::move(caller)), poller, 2, base::Patience(Clock::now() + 5s));
   }
 
   /// Moves what was sent until `take` of this end has had a message, or the link has ended.
@@ -189,9 +189,9 @@ TEST_CASE("a room that is not in the shared memory ends the link, as one where n
                              Room{SIZE_MAX - 4, 8, 8}, Room{shared_bytes - 4, 8, 4});
   net::Poller poller;
   auto [caller, called] = sockets(nearby);
-  WorkerLink server(peer(std::move(called)), poller, 1);
+  WorkerLink server(proven(std::move(called)), poller, 1);
   if (nearby) net::receive_descriptor(caller, "the server", Clock::now() + 5s);
-  net::LinkEnd worker(peer(std::move(caller)), poller, 2, net::Bytes());
+  net::LinkEnd worker(proven(std::move(caller)), poller, 2, net::Bytes());
   Contribution said = push_of({});
   said.room = room;
   worker.queue(encode(ToServer(said)));

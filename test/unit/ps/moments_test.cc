@@ -53,7 +53,7 @@ net::Bytes written(const Table& table, const StateHead& head) {
   return image_bytes(head, table, {&image.deliveries[0], &image.deliveries[1]});
 }
 
-constexpr StateHead of_two_workers{.job = 7, .rank = 0, .servers = 1, .workers = 2};
+constexpr StateHead head_of_two_workers{.job = 7, .rank = 0, .servers = 1, .workers = 2};
 
 }  // namespace
 
@@ -102,7 +102,7 @@ TEST_CASE("a server counts the rounds that changed something, and keeps the numb
   CHECK(job.table().rounds() == 4);
   const Folder folder;
   const StateFiles files(state_folder(folder.path()), 0, 1);
-  const net::Bytes bytes = written(job.table(), of_two_workers);
+  const net::Bytes bytes = written(job.table(), head_of_two_workers);
   write_state(files.disk(), files.prepared(), [&] { return bytes; });
   CHECK(Image::read_prepared(files).moment() == Moment{0, 4, false});
 }
@@ -137,15 +137,15 @@ TEST_CASE("a state is the last once every worker has left, and not where one is 
 }
 
 TEST_CASE("servers of an asynchronous job are not compared") {
-  StateHead head = of_two_workers;
+  StateHead head = head_of_two_workers;
   head.asynchronous = true;
   CHECK_FALSE(Image(head).moment());
-  CHECK(Image(of_two_workers).moment() == Moment{0, 0, false});
+  CHECK(Image(head_of_two_workers).moment() == Moment{0, 0, false});
 }
 
 TEST_CASE("a state of an earlier format is refused, naming who wrote it") {
   TableJob job;
-  net::Bytes bytes = written(job.table(), of_two_workers);
+  net::Bytes bytes = written(job.table(), head_of_two_workers);
   bytes[0] = std::byte{2};
   const Folder folder;
   const StateFiles files(state_folder(folder.path()), 0, 1);

@@ -61,11 +61,11 @@ struct Asking {
                     tally};
 };
 
-Failure missing(std::vector<int> workers) {
+Failure push_not_made(std::vector<int> workers) {
   return not_made(std::move(workers), "push of key 'w'");
 }
 
-Error end_of(const std::shared_ptr<base::Completion>& completion) {
+Error error_at_end(const std::shared_ptr<base::Completion>& completion) {
   try {
     completion->wait_until(Clock::now());
   } catch (const Error& error) {
@@ -112,7 +112,7 @@ TEST_CASE("a pull about which servers could not be asked in time has its time on
   SECTION("and no more than once") {
     worker.requests.postpone(0s);
     worker.look(begun + 90s);
-    CHECK(end_of(completion).code() == ErrorCode::timeout);
+    CHECK(error_at_end(completion).code() == ErrorCode::timeout);
   }
   SECTION("and later where nobody could answer again") {
     worker.requests.postpone(5s);
@@ -164,7 +164,7 @@ TEST_CASE("each server is asked once for a report who is missing, and again for 
   CHECK(asked[1].second.piece == PieceName{"w", 1, 3});
   CHECK(worker.requests.due() == begun + 8s);
   CHECK(worker.look(begun + 7s).empty());
-  worker.requests.take(1, {3, missing({2}), {}});
+  worker.requests.take(1, {3, push_not_made({2}), {}});
   CHECK(worker.look(begun + 8s).empty());
   CHECK_THAT(log.text(), Contains("push of key 'w' has waited 8 s for server 1: worker 2 has not "
                                   "made its push of key 'w'"));
@@ -175,10 +175,10 @@ TEST_CASE("each server is asked once for a report who is missing, and again for 
   CHECK(worker.look(begun + 32s).empty());
   CHECK(worker.requests.due() == begun + 35s);
   CHECK(worker.look(begun + 35s).size() == 2);
-  worker.requests.take(0, {5, missing({2, 4}), {}});
+  worker.requests.take(0, {5, push_not_made({2, 4}), {}});
   CHECK(worker.requests.due() == begun + 40s);
   worker.look(begun + 40s);
-  const Error error = end_of(completion);
+  const Error error = error_at_end(completion);
   CHECK(error.code() == ErrorCode::timeout);
   CHECK_THAT(error.what(),
              Contains("push of key 'w' was not answered by server 0 within 40 s (key_timeout): "
@@ -198,14 +198,14 @@ TEST_CASE("who was missing is not named once the server has answered, or does no
   worker.requests.add(0, call, 0, 2);
   worker.requests.add(1, call, 1, 2);
   worker.look(begun + 6s);
-  worker.requests.take(0, {2, missing({1}), {}});
+  worker.requests.take(0, {2, push_not_made({1}), {}});
   worker.requests.take(0, {1, {}, {}});
   worker.look(begun + 8s);
   CHECK_THAT(log.text(), Contains("for server 1: has every worker made the same call?"));
-  worker.requests.take(1, {2, missing({1}), {}});
+  worker.requests.take(1, {2, push_not_made({1}), {}});
   worker.look(begun + 35s);
   worker.look(begun + 40s);
-  const Error error = end_of(completion);
+  const Error error = error_at_end(completion);
   CHECK_THAT(error.what(),
              Contains("was not answered by server 1 within 40 s (key_timeout): has every worker"));
   CHECK(error.ranks().empty());
@@ -238,7 +238,7 @@ TEST_CASE("an answer to who was missing is of no use to a call that is over") {
   worker.requests.add(0, call, 0, 1);
   CHECK(worker.look(begun + 35s).size() == 1);
   worker.look(begun + 40s);
-  worker.requests.take(0, {2, missing({1}), {}});
+  worker.requests.take(0, {2, push_not_made({1}), {}});
   worker.requests.take(0, {1, {}, {}});
   CHECK(worker.requests.empty());
 }

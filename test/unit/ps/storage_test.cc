@@ -86,7 +86,7 @@ class Ignored {
 
 constexpr uid_t nobody = 65534;
 
-mode_t mode_of(const std::string& path) {
+mode_t permissions_of(const std::string& path) {
   struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   return status.st_mode & 07777U;
@@ -376,12 +376,12 @@ TEST_CASE("a state is for its user alone, whatever the umask, and so are the fol
   while (!storage.has_prepared()) std::this_thread::sleep_for(1ms);
   storage.begin(7);
   ::umask(before);
-  CHECK(mode_of(folder.path() + "/above") == 0700);
-  CHECK(mode_of(inner) == 0700);
+  CHECK(permissions_of(folder.path() + "/above") == 0700);
+  CHECK(permissions_of(inner) == 0700);
   std::size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator(inner)) {
     INFO(file.path());
-    CHECK(mode_of(file.path()) == 0600);
+    CHECK(permissions_of(file.path()) == 0600);
     ++files;
   }
   CHECK(files == 3);
