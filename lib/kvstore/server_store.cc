@@ -21,9 +21,9 @@
 #include "kvstore/rows.h"
 #include "optimizer/catalogue.h"
 #include "optimizer/saved.h"
-#include "ps/compression.h"
-#include "ps/roles.h"
-#include "ps/worker.h"
+#include "ps/protocol/compression.h"
+#include "ps/server/roles.h"
+#include "ps/worker/worker.h"
 #include "tutti/copy.h"
 #include "tutti/server.h"
 

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "fuzz/decoders.h"
-#include "ps/delivery.h"
+#include "ps/link/delivery.h"
 
 namespace tutti::fuzz {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "fuzz/decoders.h"
 #include "net/bytes.h"
-#include "ps/wire.h"
+#include "ps/protocol/wire.h"
 
 namespace tutti::fuzz {
 namespace {

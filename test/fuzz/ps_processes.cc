@@ -5,10 +5,10 @@
 #include "fuzz/decoders.h"
 #include "net/bytes.h"
 #include "optimizer/saved.h"
-#include "ps/states.h"
-#include "ps/stores.h"
-#include "ps/table.h"
-#include "ps/wire.h"
+#include "ps/protocol/states.h"
+#include "ps/protocol/wire.h"
+#include "ps/scheduler/stores.h"
+#include "ps/server/table.h"
 #include "tutti/version.h"
 
 namespace tutti::fuzz {

@@ -9,10 +9,10 @@
 
 #include "net/connection.h"
 #include "net/sockets.h"
-#include "ps/delivery.h"
+#include "ps/link/delivery.h"
+#include "ps/link/scheduler_link.h"
 #include "ps/local_job.h"
-#include "ps/scheduler_link.h"
-#include "ps/wire.h"
+#include "ps/protocol/wire.h"
 #include "tutti/version.h"
 #include "unit/base/logged.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "net/sockets.h"
-#include "ps/membership.h"
-#include "ps/roles.h"
+#include "ps/server/roles.h"
+#include "ps/worker/membership.h"
 
 namespace tutti {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
+#include "ps/link/scheduler_link.h"
 #include "ps/local_job.h"
-#include "ps/scheduler_link.h"
 #include "tutti/version.h"
 
 namespace tutti {
