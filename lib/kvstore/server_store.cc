@@ -21,8 +21,10 @@
 #include "kvstore/rows.h"
 #include "optimizer/catalogue.h"
 #include "optimizer/saved.h"
+#include "ps/link/job.h"
 #include "ps/protocol/compression.h"
-#include "ps/server/roles.h"
+#include "ps/scheduler/scheduler.h"
+#include "ps/server/server_process.h"
 #include "ps/worker/worker.h"
 #include "tutti/copy.h"
 #include "tutti/server.h"
@@ -298,16 +300,15 @@ constexpr std::size_t own_files = 48;
 void provide_files(const ps::Job& job) {
   base::raise_most_open_files();
   // A worker's process has a connection to the scheduler, and each store of it another.
-  const int connections = job.role == ps::Role::scheduler
-                              ? 2 * job.company.workers + job.company.servers
-                              : job.company.workers;
+  const int connections =
+      job.role == ps::Role::scheduler ? 2 * job.size.workers + job.size.servers : job.size.workers;
   const std::size_t needed = own_files + static_cast<std::size_t>(connections);
   const auto most = base::most_open_files();
   if (!most || *most >= needed) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("a {} of a job with {} workers and {} servers needs {} open files, and "
                           "{} are allowed here; allow more with ulimit -n",
-                          name(job.role), job.company.workers, job.company.servers, needed, *most));
+                          name(job.role), job.size.workers, job.size.servers, needed, *most));
 }
 
 }  // namespace

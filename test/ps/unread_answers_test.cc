@@ -9,6 +9,7 @@
 #include "ps/link/scheduler_link.h"
 #include "ps/local_job.h"
 #include "ps/protocol/wire.h"
+#include "ps/scheduler/directory.h"
 #include "tutti/version.h"
 #include "unit/base/logged.h"
 
@@ -31,7 +32,7 @@ class Idler {
   explicit Idler(const LocalJob& job)
       : scheduler_(job.job(), LocalJob::options(), poller_, 0),
         welcome_(scheduler_.join({.role = ps::Role::worker,
-                                  .workers = job.job().company.workers,
+                                  .workers = job.job().size.workers,
                                   .servers = 1,
                                   .version = version()})),
         server_(call(job.job().secret)) {}

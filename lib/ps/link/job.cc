@@ -140,8 +140,8 @@ Job Job::from(Variables variables) {
   job.root = reader.required("DMLC_PS_ROOT_URI", "the host of the job's scheduler");
   const std::string port = reader.required("DMLC_PS_ROOT_PORT", "the port of the job's scheduler");
   job.port = static_cast<std::uint16_t>(reader.number("DMLC_PS_ROOT_PORT", port, 1, 65535));
-  job.company.workers = count(reader, "DMLC_NUM_WORKER", "how many workers the job has");
-  job.company.servers = count(reader, "DMLC_NUM_SERVER", "how many servers the job has");
+  job.size.workers = count(reader, "DMLC_NUM_WORKER", "how many workers the job has");
+  job.size.servers = count(reader, "DMLC_NUM_SERVER", "how many servers the job has");
   if (const std::string rank = reader.text("DMLC_RANK"); !rank.empty()) {
     job.wanted_rank = static_cast<int>(reader.number("DMLC_RANK", rank, 0, 1 << 16));
   }

@@ -10,8 +10,8 @@
 #include "net/heartbeat.h"
 #include "net/secret.h"
 #include "ps/link/injector.h"
+#include "ps/protocol/job_size.h"
 #include "ps/protocol/messages.h"
-#include "ps/scheduler/registry.h"
 #include "tutti/options.h"
 
 namespace tutti::ps {
@@ -24,7 +24,7 @@ struct Job {
   Role role = Role::worker;
   std::string root;        ///< host name or address of the scheduler
   std::uint16_t port = 0;  ///< of the scheduler
-  Company company;
+  JobSize size;
   int wanted_rank = -1;
   std::string node_host;                ///< the address to listen at; empty: that of the route
   std::uint64_t big_count = 1'000'000;  ///< elements from which on a value is split

@@ -24,8 +24,8 @@ std::string place_of(const Register& said) {
 
 }  // namespace
 
-Registry::Registry(Company company, std::uint64_t big_count, Send send, std::uint64_t id)
-    : company_(company), send_(std::move(send)), id_(id), directory_(company.servers, big_count) {}
+Registry::Registry(JobSize size, std::uint64_t big_count, Send send, std::uint64_t id)
+    : size_(size), send_(std::move(send)), id_(id), directory_(size.servers, big_count) {}
 
 void Registry::receive(Node node, const ToScheduler& message) {
   std::visit([&](const auto& one) { on(node, one); }, message);
@@ -230,7 +230,7 @@ void Registry::end_if_finished() {
 
 std::vector<int> Registry::servers_not_ready() const {
   std::vector<int> ranks;
-  for (int rank = 0; complete_ && rank < company_.servers; ++rank) {
+  for (int rank = 0; complete_ && rank < size_.servers; ++rank) {
     const Member* const server = find(Role::server, rank);
     if (server == nullptr || !server->ready) ranks.push_back(rank);
   }
@@ -248,7 +248,7 @@ void Registry::give_up_beginning(std::chrono::duration<double> waited) {
 /// Servers that restore a job have all read the same.
 std::string Registry::doubt_about_state() const {
   std::vector<Moment> moments;
-  for (int rank = 0; rank < company_.servers; ++rank) {
+  for (int rank = 0; rank < size_.servers; ++rank) {
     for (const Brought& brought : find(Role::server, rank)->said.brings) {
       if (brought.job != begins_with_) continue;
       moments.insert(moments.end(), brought.moments.begin(), brought.moments.end());
@@ -270,7 +270,7 @@ void Registry::refuse_after_end() {
 /// The ranks that nobody has. None where nodes did not ask for theirs: then any may be missing.
 std::vector<int> Registry::missing(Role role) const {
   std::vector<int> ranks;
-  for (int rank = 0; rank < (role == Role::worker ? company_.workers : company_.servers); ++rank) {
+  for (int rank = 0; rank < (role == Role::worker ? size_.workers : size_.servers); ++rank) {
     if (find(role, rank) == nullptr) ranks.push_back(rank);
   }
   const bool are_chosen = std::ranges::all_of(members_, [&](const auto& one) {
@@ -293,7 +293,7 @@ void Registry::give_up_waiting() {
       "the scheduler gave up waiting{}: {} of {} workers and {} of {} servers have come; are the "
       "others running, not stopped nor busy before their create, do they reach this scheduler, and "
       "do they have the job's TUTTI_JOB_KEY?{}{}",
-      missing(), count(Role::worker), company_.workers, count(Role::server), company_.servers,
+      missing(), count(Role::worker), size_.workers, count(Role::server), size_.servers,
       gone_.empty() ? "" : " ", fmt::join(gone_, "; "));
   refuse_all({ErrorCode::timeout, text, missing(Role::worker)});
 }

@@ -8,15 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "ps/protocol/job_size.h"
 #include "ps/scheduler/directory.h"
 
 namespace tutti::ps {
-
-/// How many processes a job has beside the scheduler.
-struct Company {
-  int workers = 1;
-  int servers = 1;
-};
 
 /// The scheduler's side of one store of the job, as a value: messages go in, messages come out. It
 /// numbers the nodes, knows when all servers have begun, counts barriers, says where values are,
@@ -28,7 +23,7 @@ class Registry {
   using Send = std::function<void(Node, const FromScheduler&)>;
 
   /// `id`: not 0; other jobs have others.
-  Registry(Company company, std::uint64_t big_count, Send send, std::uint64_t id = 1);
+  Registry(JobSize size, std::uint64_t big_count, Send send, std::uint64_t id = 1);
 
   /// Throws `internal` for what no node says that follows the protocol; it is lost then.
   void receive(Node node, const ToScheduler& message);
@@ -130,7 +125,7 @@ class Registry {
   void end_barrier();
   void end_if_finished();
 
-  const Company company_;
+  const JobSize size_;
   const Send send_;
   const std::uint64_t id_;
   Directory directory_;

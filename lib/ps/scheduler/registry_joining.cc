@@ -30,8 +30,8 @@ std::string state_of(const Register& said) {
   return said.brings.back().job == 0 ? "no state" : "the state of an earlier job";
 }
 
-int wanted_count(Role role, const Company& company) {
-  return role == Role::worker ? company.workers : company.servers;
+int wanted_count(Role role, const JobSize& size) {
+  return role == Role::worker ? size.workers : size.servers;
 }
 
 }  // namespace
@@ -46,11 +46,11 @@ std::optional<Failure> Registry::disagreement(const Register& said) const {
                     base::printable(said.version, 64), version()),
         {}};
   }
-  if (said.workers != company_.workers || said.servers != company_.servers) {
+  if (said.workers != size_.workers || said.servers != size_.servers) {
     return Failure{ErrorCode::mismatch,
                    fmt::format("{} was started with DMLC_NUM_WORKER={} and DMLC_NUM_SERVER={}, and "
                                "the scheduler with {} and {}",
-                               who, said.workers, said.servers, company_.workers, company_.servers),
+                               who, said.workers, said.servers, size_.workers, size_.servers),
                    {}};
   }
   for (const auto& [node, other] : members_) {
@@ -103,7 +103,7 @@ std::optional<Failure> Registry::objection(const Register& said) const {
 
 /// Servers know of a worker that is lost what it said last, and the others what they had from it.
 std::optional<Failure> Registry::objection_to_more(const Register& said) const {
-  const int wanted = wanted_count(said.role, company_);
+  const int wanted = wanted_count(said.role, size_);
   if (!complete_ && count(said.role) < wanted) return std::nullopt;
   const auto lost = std::ranges::find_if(
       lost_workers_, [&](const Lost& one) { return one.rank == said.rank || said.rank < 0; });
@@ -151,7 +151,7 @@ std::optional<Failure> Registry::objection_to_return(const Register& said) const
 }
 
 int Registry::free_rank(const Register& said) const {
-  const int wanted = wanted_count(said.role, company_);
+  const int wanted = wanted_count(said.role, size_);
   if (said.rank >= 0 && said.rank < wanted && find(said.role, said.rank) == nullptr) {
     return said.rank;
   }
@@ -176,7 +176,7 @@ void Registry::on(Node node, const Register& said) {
   }
   const int rank = free_rank(said);
   members_.emplace(node, Member{.said = said, .rank = rank});
-  complete_ = count(Role::worker) == company_.workers && count(Role::server) == company_.servers;
+  complete_ = count(Role::worker) == size_.workers && count(Role::server) == size_.servers;
   if (complete_) {
     gather();
   } else {
@@ -186,7 +186,7 @@ void Registry::on(Node node, const Register& said) {
 
 Welcome Registry::welcome() const {
   Welcome welcome{.job = id_, .dropped = directory_.dropped()};
-  for (int rank = 0; rank < company_.servers; ++rank) {
+  for (int rank = 0; rank < size_.servers; ++rank) {
     // Who is away is not called before it has returned.
     const Member* const server = find(Role::server, rank);
     welcome.servers.push_back(server == nullptr
@@ -248,7 +248,7 @@ void Registry::on(Node node, const Ready&) {
   if (begun_) return send_(node, Begin{});
   const auto ready =
       std::ranges::count_if(members_, [](const auto& one) { return one.second.ready; });
-  if (ready < company_.servers) return;
+  if (ready < size_.servers) return;
   begun_ = true;
   for (const auto& [other, member] : members_) {
     if (member.said.role == Role::server) send_(other, Begin{});

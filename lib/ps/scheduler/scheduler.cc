@@ -1,4 +1,6 @@
 // The process that brings a job together.
+#include "ps/scheduler/scheduler.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/termination.h"
 #include "net/heartbeat.h"
 #include "net/interfaces.h"
 #include "net/reception.h"
@@ -18,10 +21,8 @@
 #include "ps/link/address_choice.h"
 #include "ps/link/channel.h"
 #include "ps/link/scheduler_link.h"
-#include "ps/link/termination.h"
 #include "ps/protocol/wire.h"
 #include "ps/scheduler/stores.h"
-#include "ps/server/roles.h"
 
 namespace tutti::ps {
 namespace {
@@ -84,7 +85,7 @@ class Scheduler {
                     .purpose = scheduler_purpose,
                     .name = "the scheduler",
                     .encrypts = options.encrypt},
-                   audience(job.company)),
+                   audience(job.size)),
         heartbeat_(job.heartbeat(options)),
         silence_limit_(job.silence_limit(options)),
         ticker_(heartbeat_.beat),
@@ -94,7 +95,7 @@ class Scheduler {
         terms_(Channel::Terms::of(job)),
         notices_(job.notices()),
         stores_(
-            job.company, job.big_count,
+            job.size, job.big_count,
             [this](Stores::Node node, const FromScheduler& message) {
               const auto it = links_.find(node);
               if (it != links_.end()) it->second->send(encode(message));
@@ -114,12 +115,12 @@ class Scheduler {
 
  private:
   /// A node says its role where ranks are said elsewhere, for it has none yet.
-  static net::Reception::Audience audience(const Company& company) {
+  static net::Reception::Audience audience(const JobSize& size) {
     const auto expects = [](int role) {
       return role == static_cast<int>(Role::server) || role == static_cast<int>(Role::worker);
     };
     // A worker has a connection for its process, too.
-    return {expects, static_cast<std::size_t>(2 * company.workers + company.servers), true};
+    return {expects, static_cast<std::size_t>(2 * size.workers + size.servers), true};
   }
   Clock::time_point wake_up_by() const;
   void on_event(std::uint64_t token);
@@ -134,7 +135,7 @@ class Scheduler {
   void flush();
   void close();
 
-  Termination termination_;
+  base::Termination termination_;
   base::Fd listener_;
   net::Reception reception_;
   net::Heartbeat heartbeat_;

@@ -30,12 +30,12 @@ std::vector<int> ranks_of(const std::vector<Registry::Present>& workers) {
 
 }  // namespace
 
-Stores::Stores(Company company, std::uint64_t big_count, Registry::Send send, NewId new_id)
-    : company_(company),
+Stores::Stores(JobSize size, std::uint64_t big_count, Registry::Send send, NewId new_id)
+    : size_(size),
       big_count_(big_count),
       send_(std::move(send)),
       new_id_(std::move(new_id)),
-      registry_(std::make_unique<Registry>(company_, big_count_, send_, new_id_())) {}
+      registry_(std::make_unique<Registry>(size_, big_count_, send_, new_id_())) {}
 
 bool Stores::is_gathering() const {
   if (registry_->is_complete() || registry_->is_over()) return false;
@@ -155,7 +155,7 @@ void Stores::begin_next() {
   for (const Present& server : registry_->present(Role::server)) idle_.emplace(server.node, server);
   former_ = std::exchange(workers_, {});
   has_called_ = false;
-  registry_ = std::make_unique<Registry>(company_, big_count_, send_, new_id_());
+  registry_ = std::make_unique<Registry>(size_, big_count_, send_, new_id_());
 }
 
 void Stores::call_servers() {

@@ -23,7 +23,7 @@ class Stores {
   /// A number for a store: not 0, and none that another has.
   using NewId = std::function<std::uint64_t()>;
 
-  Stores(Company company, std::uint64_t big_count, Registry::Send send, NewId new_id);
+  Stores(JobSize size, std::uint64_t big_count, Registry::Send send, NewId new_id);
 
   /// As of Registry.
   void receive(Node node, const ToScheduler& message);
@@ -62,7 +62,7 @@ class Stores {
   void refuse_without(const std::vector<Present>& gone);
   void end();
 
-  const Company company_;
+  const JobSize size_;
   const std::uint64_t big_count_;
   const Registry::Send send_;
   const NewId new_id_;

@@ -22,11 +22,11 @@ constexpr auto writing_report_after = std::chrono::seconds(10);
 net::Reception::Audience Server::audience() {
   // A worker that comes again has lost the connection that it had.
   const auto expects = [this](int rank) {
-    if (rank < 0 || rank >= job_.company.workers) return false;
+    if (rank < 0 || rank >= job_.size.workers) return false;
     const WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
     return worker.keeps() || !worker.is_open();
   };
-  return {expects, static_cast<std::size_t>(job_.company.workers), true};
+  return {expects, static_cast<std::size_t>(job_.size.workers), true};
 }
 
 base::Clock::time_point Server::wake_up_by() const {
@@ -52,7 +52,7 @@ void Server::store() {
 void Server::flush() {
   scheduler_.flush();
   for (const auto& worker : workers_) worker->flush();
-  for (int rank = 0; rank < job_.company.workers; ++rank) set_reading(rank);
+  for (int rank = 0; rank < job_.size.workers; ++rank) set_reading(rank);
 }
 
 /// Who is far ahead waits, unless others wait for it: for other workers, or until it has read its
@@ -141,7 +141,7 @@ base::Fd Server::start_last_state() {
 /// The scheduler may say that all is over sooner than the last workers' goodbyes are read. With
 /// them the state is known to be the last one.
 void Server::take_leaves() {
-  for (int worker = 0; worker < job_.company.workers; ++worker) {
+  for (int worker = 0; worker < job_.size.workers; ++worker) {
     table_->receive(worker, Goodbye{});
   }
 }

@@ -21,13 +21,13 @@ namespace {
 
 std::unique_ptr<Storage> storage_for(const Job& job, const Durability& durability) {
   if (durability.folder.empty()) return nullptr;
-  if (job.wanted_rank >= 0 && job.wanted_rank < job.company.servers) {
-    return std::make_unique<Storage>(durability, job.wanted_rank, job.company.servers);
+  if (job.wanted_rank >= 0 && job.wanted_rank < job.size.servers) {
+    return std::make_unique<Storage>(durability, job.wanted_rank, job.size.servers);
   }
   throw Error(ErrorCode::invalid_argument,
               fmt::format("a server that keeps a state (--state) needs its rank, so that it finds "
                           "that again: set DMLC_RANK to a number from 0 to {}, another for each",
-                          job.company.servers - 1));
+                          job.size.servers - 1));
 }
 
 /// What there is of earlier processes. What was prepared for the job whose state is there, too, by
@@ -99,7 +99,7 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
   poller_.add(post.descriptor(), scheduler_token);
   base::set_log_rank(welcome_.rank);
   const auto terms = Channel::Terms::of(job, is_durable());
-  for (int worker = 0; worker < job.company.workers; ++worker) {
+  for (int worker = 0; worker < job.size.workers; ++worker) {
     workers_.push_back(std::make_unique<WorkerEnd>(
         poller_, static_cast<std::uint64_t>(worker),
         Channel::Ends{describe(), fmt::format("worker {}", worker)}, terms));
@@ -142,8 +142,8 @@ net::Identity Server::identity(const Options& options) const {
 Register Server::registration() const {
   Register said{.role = Role::server,
                 .rank = job_.wanted_rank,
-                .workers = job_.company.workers,
-                .servers = job_.company.servers,
+                .workers = job_.size.workers,
+                .servers = job_.size.servers,
                 .version = version(),
                 .address = address_,
                 .port = net::port_of(listener_),
@@ -159,8 +159,8 @@ Register Server::registration() const {
 StateHead Server::head() const {
   return {.job = welcome_.job,
           .rank = welcome_.rank,
-          .servers = job_.company.servers,
-          .workers = job_.company.workers,
+          .servers = job_.size.servers,
+          .workers = job_.size.workers,
           .asynchronous = welcome_.asynchronous,
           .staleness = welcome_.staleness};
 }
@@ -258,7 +258,7 @@ Located Server::locate(const Locate& question) {
   hear_scheduler_until([this] { return over_ || located_.has_value(); },
                        [this](const FromScheduler& message) { hear_scheduler(message); });
   if (!located_) throw Error(ErrorCode::aborted, "the job was over before it had begun");
-  for (const Placement& one : located_->placements) check_servers(one, job_.company.servers);
+  for (const Placement& one : located_->placements) check_servers(one, job_.size.servers);
   return *std::move(located_);
 }
 

@@ -87,8 +87,8 @@ Welcome Courier::register_worker(bool asynchronous, int staleness) {
   try {
     return scheduler_.join({.role = Role::worker,
                             .rank = rank,
-                            .workers = job_.company.workers,
-                            .servers = job_.company.servers,
+                            .workers = job_.size.workers,
+                            .servers = job_.size.servers,
                             .version = version(),
                             .asynchronous = asynchronous,
                             .address = {},

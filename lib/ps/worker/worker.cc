@@ -26,7 +26,7 @@ auto logged(const Begin& begin) {
 }  // namespace
 
 Worker::Worker(const Job& job, bool asynchronous, const Options& options)
-    : size_(job.company.workers),
+    : size_(job.size.workers),
       membership_(
           logged([&] { return Memberships::Loan(Memberships::of_process(), job, options); })),
       bell_(net::EpollBell::make_descriptor(), asleep_) {

@@ -47,8 +47,8 @@ TEST_CASE("a process reads its place in the job from the environment") {
   CHECK(job.role == Role::server);
   CHECK(job.root == "10.0.0.1");
   CHECK(job.port == 9000);
-  CHECK(job.company.workers == 3);
-  CHECK(job.company.servers == 2);
+  CHECK(job.size.workers == 3);
+  CHECK(job.size.servers == 2);
   CHECK(job.wanted_rank == 1);
   CHECK(job.big_count == 1'000'000);
   CHECK(job.has_secret);

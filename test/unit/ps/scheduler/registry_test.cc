@@ -17,8 +17,8 @@ struct RegisteredJob {
   HeardFromScheduler heard;
   Registry registry;
 
-  explicit RegisteredJob(Company company = {.workers = 2, .servers = 1})
-      : registry(company, 1'000'000, [this](Registry::Node node, const FromScheduler& message) {
+  explicit RegisteredJob(JobSize size = {.workers = 2, .servers = 1})
+      : registry(size, 1'000'000, [this](Registry::Node node, const FromScheduler& message) {
           heard.add(node, message);
         }) {}
 

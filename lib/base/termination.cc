@@ -1,19 +1,19 @@
-#include "ps/link/termination.h"
+#include "base/termination.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/failure.h"
 
-namespace tutti::ps {
+namespace tutti::base {
 
 Termination::Termination() {
   sigset_t terminating;
   sigemptyset(&terminating);
   sigaddset(&terminating, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &terminating, &before_);
-  signal_ = base::Fd(::signalfd(-1, &terminating, SFD_NONBLOCK | SFD_CLOEXEC));
-  if (!signal_) throw base::system_failure("watch for SIGTERM");
+  signal_ = Fd(::signalfd(-1, &terminating, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!signal_) throw system_failure("watch for SIGTERM");
 }
 
 Termination::~Termination() {
@@ -27,4 +27,4 @@ bool Termination::take() {
   return ::read(signal_.get(), &info, sizeof info) == sizeof info;
 }
 
-}  // namespace tutti::ps
+}  // namespace tutti::base

@@ -3,7 +3,7 @@
 
 #include "base/fd.h"
 
-namespace tutti::ps {
+namespace tutti::base {
 
 /// SIGTERM as an event for a poller, on the thread that makes this. What was blocked before is
 /// blocked afterwards.
@@ -15,13 +15,13 @@ class Termination {
   Termination& operator=(const Termination&) = delete;
 
   /// Readable once the signal has come.
-  const base::Fd& descriptor() const { return signal_; }
+  const Fd& descriptor() const { return signal_; }
   /// Takes the signal, if it has come; returns whether it had.
   bool take();
 
  private:
   sigset_t before_{};
-  base::Fd signal_;
+  Fd signal_;
 };
 
-}  // namespace tutti::ps
+}  // namespace tutti::base
