@@ -23,7 +23,7 @@ net::Reception::Audience Server::audience() {
   // A worker that comes again has lost the connection that it had.
   const auto expects = [this](int rank) {
     if (rank < 0 || rank >= job_.size.workers) return false;
-    const WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
+    const ConnectionToWorker& worker = *workers_[static_cast<std::size_t>(rank)];
     return worker.keeps() || !worker.is_open();
   };
   return {expects, static_cast<std::size_t>(job_.size.workers), true};
@@ -58,7 +58,7 @@ void Server::flush() {
 /// Who is far ahead waits, unless others wait for it: for other workers, or until it has read its
 /// answers. One whose calls have reached their time limit is read until it has said so.
 void Server::set_reading(int rank) {
-  WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
+  ConnectionToWorker& worker = *workers_[static_cast<std::size_t>(rank)];
   const std::uint64_t bytes = table_->waiting_bytes(rank);
   const std::uint64_t requests = table_->waiting_requests(rank);
   const std::uint64_t unread = worker.unwritten_bytes();
@@ -200,7 +200,7 @@ void Server::note(const Event& event) {
 void Server::welcome(net::Reception& reception) {
   for (net::ProvenPeer& peer : reception.advance()) {
     const int rank = peer.rank;
-    WorkerEnd& worker = *workers_[static_cast<std::size_t>(rank)];
+    ConnectionToWorker& worker = *workers_[static_cast<std::size_t>(rank)];
     if (worker.is_open() && !worker.keeps()) continue;
     try {
       worker.connect(std::move(peer));
@@ -211,7 +211,7 @@ void Server::welcome(net::Reception& reception) {
 }
 
 void Server::hear(std::size_t rank) {
-  WorkerEnd& worker = *workers_[rank];
+  ConnectionToWorker& worker = *workers_[rank];
   try {
     worker.receive([&](const ToServer& request, net::ConstBytes message) {
       note({.worker = static_cast<int>(rank),

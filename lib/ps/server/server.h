@@ -12,8 +12,8 @@
 #include "net/reception.h"
 #include "net/refusals.h"
 #include "ps/durable/storage.h"
+#include "ps/link/connection_to_worker.h"
 #include "ps/link/scheduler_link.h"
-#include "ps/link/worker_end.h"
 #include "ps/server/image.h"
 #include "ps/server/server_post.h"
 #include "ps/server/stock.h"
@@ -89,7 +89,7 @@ class Server {
   const Welcome welcome_;
   net::Reception reception_;
   net::Reception near_reception_;  ///< of the workers of this machine
-  std::vector<std::unique_ptr<WorkerEnd>> workers_;
+  std::vector<std::unique_ptr<ConnectionToWorker>> workers_;
   std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
   std::map<int, std::uint64_t> read_on_;  ///< by worker: it is read up to this request in any case
   std::map<std::size_t, net::Refusals> refusals_;  ///< by worker

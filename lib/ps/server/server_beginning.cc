@@ -100,7 +100,7 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
   base::set_log_rank(welcome_.rank);
   const auto terms = Channel::Terms::of(job, is_durable());
   for (int worker = 0; worker < job.size.workers; ++worker) {
-    workers_.push_back(std::make_unique<WorkerEnd>(
+    workers_.push_back(std::make_unique<ConnectionToWorker>(
         poller_, static_cast<std::uint64_t>(worker),
         Channel::Ends{describe(), fmt::format("worker {}", worker)}, terms));
   }

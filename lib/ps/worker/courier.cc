@@ -240,7 +240,7 @@ bool Courier::has_sent_tasks() const {
 }
 
 bool Courier::takes_more(std::size_t server) {
-  const ServerEnd& link = *servers_[server];
+  const ConnectionToServer& link = *servers_[server];
   return !outboxes_[server].empty() && !outboxes_[server].next().call->is_undecided &&
          link.is_open() && link.unwritten_bytes() < most_unwritten_bytes &&
          requests_->window().lets_through(server);
@@ -248,7 +248,7 @@ bool Courier::takes_more(std::size_t server) {
 
 /// Hands the most urgent pieces to the connection while it has little to write.
 void Courier::fill(std::size_t server) {
-  ServerEnd& link = *servers_[server];
+  ConnectionToServer& link = *servers_[server];
   Outbox& outbox = outboxes_[server];
   std::size_t sent = 0;
   while (takes_more(server)) {

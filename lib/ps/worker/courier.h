@@ -9,8 +9,8 @@
 
 #include "net/approach.h"
 #include "ps/link/channel.h"
+#include "ps/link/connection_to_server.h"
 #include "ps/link/scheduler_link.h"
-#include "ps/link/server_end.h"
 #include "ps/protocol/compression.h"
 #include "ps/worker/membership.h"
 #include "ps/worker/outbox.h"
@@ -116,7 +116,7 @@ class Courier {
   SchedulerLink scheduler_;
   std::uint64_t job_number_ = 0;         ///< `Welcome::job`
   std::vector<Welcome::Server> places_;  ///< of the servers
-  std::vector<std::unique_ptr<ServerEnd>> servers_;
+  std::vector<std::unique_ptr<ConnectionToServer>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
   /// The last request to a server that it has to read, and the last that the scheduler was told.
   struct Recalled {

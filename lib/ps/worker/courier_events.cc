@@ -69,7 +69,7 @@ void Courier::on_lost(const Lost& lost) {
 }
 
 void Courier::hear(std::size_t server) {
-  ServerEnd& link = *servers_[server];
+  ConnectionToServer& link = *servers_[server];
   const auto ended = link.receive([&](const Answer& answer) { take(server, answer); });
   // Once this worker has finished, servers end as they like.
   if (!ended || finished_ || broken_) return;

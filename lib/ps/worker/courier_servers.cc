@@ -30,7 +30,7 @@ void Courier::connect(const Welcome& welcome) {
   // They are ready, and soon answer.
   const auto deadline = Clock::now() + patience_;
   for (std::size_t server = 0; server < places_.size(); ++server) {
-    servers_.push_back(std::make_unique<ServerEnd>(
+    servers_.push_back(std::make_unique<ConnectionToServer>(
         poller_, std::uint64_t{server},
         Channel::Ends{fmt::format("worker {}", rank_), fmt::format("server {}", server)},
         terms_for(places_[server])));

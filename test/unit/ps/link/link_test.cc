@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "net/sockets.h"
-#include "ps/link/server_link.h"
-#include "ps/link/worker_link.h"
+#include "ps/link/link_to_server.h"
+#include "ps/link/link_to_worker.h"
 #include "ps/protocol/wire.h"
 
 using namespace tutti;
@@ -79,8 +79,8 @@ struct Links {
   }
 
   net::Poller poller;
-  std::optional<WorkerLink> server;
-  std::optional<ServerLink> worker;
+  std::optional<LinkToWorker> server;
+  std::optional<LinkToServer> worker;
   Bytes copied;
 };
 
@@ -189,7 +189,7 @@ TEST_CASE("a room that is not in the shared memory ends the link, as one where n
                              Room{SIZE_MAX - 4, 8, 8}, Room{shared_bytes - 4, 8, 4});
   net::Poller poller;
   auto [caller, called] = sockets(nearby);
-  WorkerLink server(proven(std::move(called)), poller, 1);
+  LinkToWorker server(proven(std::move(called)), poller, 1);
   if (nearby) net::receive_descriptor(caller, "the server", Clock::now() + 5s);
   net::LinkEnd worker(proven(std::move(caller)), poller, 2, net::Bytes());
   Contribution said = push_of({});

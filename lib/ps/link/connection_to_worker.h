@@ -3,19 +3,19 @@
 #include <string>
 
 #include "ps/link/link_or_channel.h"
-#include "ps/link/worker_link.h"
+#include "ps/link/link_to_worker.h"
 
 namespace tutti::ps {
 
-/// A server's end.
-class WorkerEnd : public LinkOrChannel<WorkerLink> {
+/// A server's connection to a worker.
+class ConnectionToWorker : public LinkOrChannel<LinkToWorker> {
  public:
   /// A request, and what came of it in a message.
   using Take = std::function<void(const ToServer& request, net::ConstBytes message)>;
 
   using LinkOrChannel::LinkOrChannel;
 
-  /// As of `WorkerLink`.
+  /// As of `LinkToWorker`.
   void connect(net::ProvenPeer peer);
   const std::string& peer_address() const { return address_; }
 

@@ -13,10 +13,10 @@ namespace tutti::ps {
 
 /// A server's end of the link to a worker: requests come in, answers go out. With a worker of its
 /// machine it shares memory, in which elements travel.
-class WorkerLink {
+class LinkToWorker {
  public:
   /// Throws `timeout` or `internal` if a worker of this machine has gone again.
-  WorkerLink(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token);
+  LinkToWorker(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token);
 
   void send(Answer answer);
   void flush() { link_.flush(); }

@@ -4,16 +4,16 @@
 #include <string>
 
 #include "ps/link/link_or_channel.h"
-#include "ps/link/server_link.h"
+#include "ps/link/link_to_server.h"
 
 namespace tutti::ps {
 
-/// A worker's end.
-class ServerEnd : public LinkOrChannel<ServerLink> {
+/// A worker's connection to a server.
+class ConnectionToServer : public LinkOrChannel<LinkToServer> {
  public:
   using LinkOrChannel::LinkOrChannel;
 
-  /// As of `ServerLink`.
+  /// As of `LinkToServer`.
   void connect(net::ProvenPeer peer, const base::Patience& patience);
   /// Elements travel through memory that both ends share.
   bool shares_memory() const { return link_ && link_->shares_memory(); }

@@ -1,4 +1,4 @@
-#include "ps/link/worker_end.h"
+#include "ps/link/connection_to_worker.h"
 
 #include <utility>
 
@@ -8,7 +8,7 @@
 
 namespace tutti::ps {
 
-void WorkerEnd::connect(net::ProvenPeer peer) {
+void ConnectionToWorker::connect(net::ProvenPeer peer) {
   address_ = net::peer_address(peer.socket);
   // Which workers live is for the scheduler to say.
   if (!net::is_nearby(peer.socket)) net::tune_data_link(peer.socket);
@@ -17,18 +17,18 @@ void WorkerEnd::connect(net::ProvenPeer peer) {
   link_.emplace(std::move(peer), poller_, token_);
 }
 
-void WorkerEnd::send(const Answer& answer) {
+void ConnectionToWorker::send(const Answer& answer) {
   if (keeps()) return channel_.send(encode(answer));
   log_message(ends_, terms_, "to", answer.data.size());
   if (link_) link_->send(answer);
 }
 
-void WorkerEnd::set_reading(bool wanted) {
+void ConnectionToWorker::set_reading(bool wanted) {
   if (keeps()) return channel_.set_reading(wanted);
   if (link_) link_->set_reading(wanted);
 }
 
-void WorkerEnd::receive(const Take& take) {
+void ConnectionToWorker::receive(const Take& take) {
   if (keeps()) {
     const auto ended =
         channel_.receive([&](net::ConstBytes bytes) { take(decode_to_server(bytes), bytes); });

@@ -1,4 +1,4 @@
-#include "ps/link/worker_link.h"
+#include "ps/link/link_to_worker.h"
 
 #include <fmt/format.h>
 
@@ -42,10 +42,10 @@ std::shared_ptr<base::Mapping> share_with(const net::ProvenPeer& worker) {
 
 }  // namespace
 
-WorkerLink::WorkerLink(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token)
+LinkToWorker::LinkToWorker(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token)
     : shared_(share_with(peer)), link_(std::move(peer), poller, token, net::Bytes()) {}
 
-void WorkerLink::send(Answer answer) {
+void LinkToWorker::send(Answer answer) {
   const std::size_t size = answer.data.size();
   // It may be in memory that was shared over a former connection.
   if (!shared_) answer.room.reset();
@@ -59,7 +59,7 @@ void WorkerLink::send(Answer answer) {
   link_.queue(encode_head(answer), std::move(elements));
 }
 
-std::optional<std::string> WorkerLink::receive(const std::function<void(const ToServer&)>& take) {
+std::optional<std::string> LinkToWorker::receive(const std::function<void(const ToServer&)>& take) {
   return link_.receive_parcels([&](const net::Parcel& parcel) {
     if (parcel.head.empty() && !parcel.body) return;
     ToServer request = parcel.head.empty() ? decode_to_server(parcel.body_span())
@@ -70,7 +70,7 @@ std::optional<std::string> WorkerLink::receive(const std::function<void(const To
 }
 
 /// Where they arrived, or in the room that the worker has put them into.
-void WorkerLink::find_elements(ToServer& request, const net::Parcel& parcel) const {
+void LinkToWorker::find_elements(ToServer& request, const net::Parcel& parcel) const {
   if (const auto* const pull = std::get_if<Pull>(&request)) {
     if (pull->room) check(*pull->room);
   }
@@ -87,7 +87,7 @@ void WorkerLink::find_elements(ToServer& request, const net::Parcel& parcel) con
   said->keeper = shared_;
 }
 
-void WorkerLink::check(const Room& room) const {
+void LinkToWorker::check(const Room& room) const {
   const std::uint64_t size = shared_ ? shared_->size() : 0;
   if (room.offset <= size && room.bytes <= size - room.offset) return;
   throw Error(ErrorCode::internal, fmt::format("a room of {} bytes at {}, in {} bytes of memory",

@@ -1,4 +1,4 @@
-#include "ps/link/server_end.h"
+#include "ps/link/connection_to_server.h"
 
 #include <utility>
 
@@ -7,14 +7,15 @@
 
 namespace tutti::ps {
 
-void ServerEnd::connect(net::ProvenPeer peer, const base::Patience& patience) {
+void ConnectionToServer::connect(net::ProvenPeer peer, const base::Patience& patience) {
   if (!net::is_nearby(peer.socket)) net::tune_data_link(peer.socket);
   if (keeps()) return channel_.connect(std::move(peer));
   log_connection(ends_, terms_, net::peer_address(peer.socket));
   link_.emplace(std::move(peer), poller_, token_, patience);
 }
 
-std::size_t ServerEnd::send(const ToServer& message, std::size_t answer_bytes, bool stays) {
+std::size_t ConnectionToServer::send(const ToServer& message, std::size_t answer_bytes,
+                                     bool stays) {
   if (!keeps()) {
     const std::size_t bytes = link_ ? link_->send(message, answer_bytes, stays) : 0;
     log_message(ends_, terms_, "to", bytes);
@@ -26,7 +27,8 @@ std::size_t ServerEnd::send(const ToServer& message, std::size_t answer_bytes, b
   return size;
 }
 
-std::optional<std::string> ServerEnd::receive(const std::function<void(const Answer&)>& take) {
+std::optional<std::string> ConnectionToServer::receive(
+    const std::function<void(const Answer&)>& take) {
   if (keeps()) {
     return channel_.receive([&](net::ConstBytes bytes) { take(decode_answer(bytes)); });
   }
@@ -37,7 +39,7 @@ std::optional<std::string> ServerEnd::receive(const std::function<void(const Ans
   });
 }
 
-void ServerEnd::abandon() {
+void ConnectionToServer::abandon() {
   channel_.abandon();
   if (link_) link_->abandon();
 }

@@ -13,11 +13,11 @@ namespace tutti::ps {
 
 /// A worker's end of the link to a server: requests go out, answers come in. With a server of its
 /// machine it shares memory, in which elements travel.
-class ServerLink {
+class LinkToServer {
  public:
   /// Blocks until the memory is there, where it is shared. Throws `internal` or `timeout`.
-  ServerLink(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token,
-             const base::Patience& patience);
+  LinkToServer(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token,
+               const base::Patience& patience);
 
   /// `stays`: the message's elements stay where they are until it is answered; else they are
   /// copied. `answer_bytes`: of elements that the answer brings. Returns how many bytes go to the

@@ -1,4 +1,4 @@
-#include "ps/link/server_link.h"
+#include "ps/link/link_to_server.h"
 
 #include <fmt/format.h>
 
@@ -27,11 +27,11 @@ std::optional<Rooms> rooms_of(const net::ProvenPeer& server, const base::Patienc
 
 }  // namespace
 
-ServerLink::ServerLink(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token,
-                       const base::Patience& patience)
+LinkToServer::LinkToServer(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token,
+                           const base::Patience& patience)
     : rooms_(rooms_of(peer, patience)), link_(std::move(peer), poller, token, net::Bytes()) {}
 
-std::size_t ServerLink::send(ToServer message, std::size_t answer_bytes, bool stays) {
+std::size_t LinkToServer::send(ToServer message, std::size_t answer_bytes, bool stays) {
   const std::size_t brought = elements_of(message).size();
   if (rooms_) move_in(message, answer_bytes);
   const std::vector<std::byte> head = encode_head(message);
@@ -42,7 +42,7 @@ std::size_t ServerLink::send(ToServer message, std::size_t answer_bytes, bool st
 
 /// Where there is no room, elements travel in the message: to wait for answers, and so for other
 /// workers, which may wait for this one's next request, would never end.
-void ServerLink::move_in(ToServer& message, std::size_t answer_bytes) {
+void LinkToServer::move_in(ToServer& message, std::size_t answer_bytes) {
   auto* const said = std::get_if<Contribution>(&message);
   auto* const pull = std::get_if<Pull>(&message);
   if (said == nullptr && pull == nullptr) return;
@@ -62,7 +62,7 @@ void ServerLink::move_in(ToServer& message, std::size_t answer_bytes) {
   said->data = {};
 }
 
-std::optional<std::string> ServerLink::receive(const std::function<void(const Answer&)>& take) {
+std::optional<std::string> LinkToServer::receive(const std::function<void(const Answer&)>& take) {
   return link_.receive_parcels([&](const net::Parcel& parcel) {
     if (parcel.head.empty() && !parcel.body) return;
     Answer answer = parcel.head.empty() ? decode_answer(parcel.body_span())
@@ -73,7 +73,7 @@ std::optional<std::string> ServerLink::receive(const std::function<void(const An
   });
 }
 
-void ServerLink::find_elements(Answer& answer) const {
+void LinkToServer::find_elements(Answer& answer) const {
   if (!answer.room) return;
   const auto lent = lent_.find(answer.sequence);
   if (lent == lent_.end() || answer.room->filled > lent->second.bytes || !answer.data.empty()) {
@@ -84,7 +84,7 @@ void ServerLink::find_elements(Answer& answer) const {
   answer.data = rooms_->at(lent->second).first(answer.room->filled);
 }
 
-void ServerLink::settle(std::uint64_t sequence) {
+void LinkToServer::settle(std::uint64_t sequence) {
   const auto lent = lent_.find(sequence);
   if (lent == lent_.end()) return;
   rooms_->give_back(lent->second);
