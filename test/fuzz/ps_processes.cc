@@ -157,7 +157,7 @@ net::Bytes with_scheduler(int servers) {
   for (std::size_t worker = 0; worker < workers; ++worker) {
     add(conversation, worker, ToScheduler(Locate{{{"w", 12, DType::f64, true}, {"b", 7}}}));
     add(conversation, worker, ToScheduler(LocateAll{}));
-    add(conversation, worker, ToScheduler(BarrierAsked{}));
+    add(conversation, worker, ToScheduler(BarrierArrival{}));
     add(conversation, worker, ToScheduler(ReadOn{0, 7}));
   }
   for (std::size_t worker = 0; worker < workers; ++worker) {

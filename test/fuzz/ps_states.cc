@@ -198,8 +198,9 @@ net::Bytes files_of(const Image& image) {
   add_part(files, bytes_of(image));
   const net::Bytes pull = encode(ToServer(PullOptimizer{4}));
   const net::Bytes lost = message_of({Role::worker, 1, "it was killed"});
-  for (const Event& event : {Event{.worker = 1, .message = pull},
-                             Event{.worker = 1, .is_loss = true, .message = lost}}) {
+  for (const JournalRecord& event :
+       {JournalRecord{.worker = 1, .message = pull},
+        JournalRecord{.worker = 1, .is_loss = true, .message = lost}}) {
     net::Bytes record = event.head();
     net::append(record, event.message);
     add_part(files, record);

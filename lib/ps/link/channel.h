@@ -23,7 +23,7 @@ class Channel {
   struct Terms {
     int verbose = 0;  ///< as in Job
     Injector::Rates faults{};
-    Delivery::Rules delivery{};
+    Delivery::Policy delivery{};
 
     /// `keeps`: what is sent outlives the connection.
     static Terms of(const Job& job, bool keeps = false);

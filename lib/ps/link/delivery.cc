@@ -25,14 +25,14 @@ void Delivery::transmit(std::uint64_t number, net::ConstBytes message, const Tra
   std::array<std::byte, head_bytes> head;
   net::store_u64(head.data(), number);
   net::store_u64(head.data() + 8, received_);
-  net::store_u64(head.data() + 16, rules_.keeps ? first_kept_ : 0);
+  net::store_u64(head.data() + 16, policy_.keeps ? first_kept_ : 0);
   owes_acknowledgement_ = false;
   transmit(head, message);
 }
 
 void Delivery::send(net::Bytes message, Time now, const Transmit& transmit) {
   ++sent_;
-  if (!rules_.keeps) {
+  if (!policy_.keeps) {
     first_kept_ = sent_ + 1;
     return this->transmit(sent_, message, transmit);
   }
@@ -50,7 +50,7 @@ void Delivery::resend(Time now, const Transmit& transmit) {
 }
 
 void Delivery::resend_all(Time now, const Transmit& transmit) {
-  if (rules_.keeps) this->transmit(0, {}, transmit);
+  if (policy_.keeps) this->transmit(0, {}, transmit);
   std::uint64_t number = first_kept_;
   for (Kept& one : kept_) {
     ++counts_.resent;
@@ -60,8 +60,8 @@ void Delivery::resend_all(Time now, const Transmit& transmit) {
 }
 
 std::optional<Delivery::Time> Delivery::due() const {
-  if (kept_.empty() || !rules_.resend_after) return std::nullopt;
-  return kept_.front().sent + *rules_.resend_after;
+  if (kept_.empty() || !policy_.resend_after) return std::nullopt;
+  return kept_.front().sent + *policy_.resend_after;
 }
 
 void Delivery::acknowledge(const Transmit& transmit) {
@@ -130,13 +130,13 @@ void Delivery::deliver(net::ConstBytes message, const Take& take) {
   }
 }
 
-Delivery::Saved Delivery::save() const {
-  Saved saved{sent_, received_, {}};
+Delivery::Snapshot Delivery::save() const {
+  Snapshot saved{sent_, received_, {}};
   for (const Kept& one : kept_) saved.kept.push_back(one.message);
   return saved;
 }
 
-void Delivery::restore(Saved saved) {
+void Delivery::restore(Snapshot saved) {
   sent_ = saved.sent;
   received_ = saved.received;
   first_kept_ = sent_ - saved.kept.size() + 1;

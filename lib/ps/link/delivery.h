@@ -35,12 +35,12 @@ class Delivery {
 
   /// Whether messages are kept, and when to send again what is not acknowledged; none: only when
   /// `resend_all` is called.
-  struct Rules {
+  struct Policy {
     bool keeps = false;
     std::optional<base::Clock::duration> resend_after{};
   };
 
-  explicit Delivery(Rules rules) : rules_(rules) {}
+  explicit Delivery(Policy policy) : policy_(policy) {}
 
   /// Sending.
   void send(net::Bytes message, Time now, const Transmit& transmit);
@@ -66,13 +66,13 @@ class Delivery {
   const Counts& counts() const { return counts_; }
 
   /// What outlives the process.
-  struct Saved {
+  struct Snapshot {
     std::uint64_t sent = 0;
     std::uint64_t received = 0;
     std::deque<net::Bytes> kept{};  ///< the last ones sent
   };
-  Saved save() const;
-  void restore(Saved saved);
+  Snapshot save() const;
+  void restore(Snapshot saved);
   /// While a log is read again: this message was received, and the other end had acknowledged so
   /// many.
   void replay(std::uint64_t acknowledged);
@@ -93,7 +93,7 @@ class Delivery {
   void hold(std::uint64_t number, net::ConstBytes message);
   void deliver(net::ConstBytes message, const Take& take);
 
-  Rules rules_;
+  Policy policy_;
   std::uint64_t sent_ = 0;  ///< the last number
   std::uint64_t first_kept_ = 1;
   std::deque<Kept> kept_;

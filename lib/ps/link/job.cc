@@ -15,9 +15,9 @@ namespace {
 constexpr std::uint64_t longest_seconds = 86'400;
 
 /// The environment of one process, read with errors that name the variable.
-class Reader {
+class EnvironmentReader {
  public:
-  explicit Reader(Variables variables) : variables_(variables) {}
+  explicit EnvironmentReader(Variables variables) : variables_(variables) {}
 
   std::optional<std::string> value(std::string_view name) const {
     const auto it =
@@ -71,22 +71,23 @@ Role role_of(const std::string& text) {
   for (const Role role : {Role::scheduler, Role::server, Role::worker}) {
     if (text == name(role)) return role;
   }
-  Reader::refuse("DMLC_ROLE", text, "scheduler, server or worker");
+  EnvironmentReader::refuse("DMLC_ROLE", text, "scheduler, server or worker");
 }
 
-int count(const Reader& reader, std::string_view name, std::string_view what) {
+int count(const EnvironmentReader& reader, std::string_view name, std::string_view what) {
   constexpr std::uint64_t most = 1 << 16;
   return static_cast<int>(reader.number(name, reader.required(name, what), 1, most));
 }
 
 /// Seconds, as in ps-lite, where 0 leaves it to others.
-std::optional<std::chrono::milliseconds> seconds(const Reader& reader, std::string_view name) {
+std::optional<std::chrono::milliseconds> seconds(const EnvironmentReader& reader,
+                                                 std::string_view name) {
   const auto number = reader.optional_number(name, 0, longest_seconds);
   if (!number || *number == 0) return std::nullopt;
   return std::chrono::seconds(*number);
 }
 
-void read_listener(const Reader& reader, Job& job) {
+void read_listener(const EnvironmentReader& reader, Job& job) {
   constexpr std::string_view name = "TUTTI_LISTEN_FD";
   const auto number = reader.optional_number(name, 3, std::numeric_limits<int>::max());
   if (!number) return;
@@ -99,7 +100,7 @@ void read_listener(const Reader& reader, Job& job) {
   job.listener = static_cast<int>(*number);
 }
 
-void read_heartbeat(const Reader& reader, Job& job) {
+void read_heartbeat(const EnvironmentReader& reader, Job& job) {
   job.heartbeat_interval = seconds(reader, "PS_HEARTBEAT_INTERVAL");
   job.heartbeat_timeout = seconds(reader, "PS_HEARTBEAT_TIMEOUT");
   if (!job.heartbeat_interval || !job.heartbeat_timeout) return;
@@ -111,7 +112,7 @@ void read_heartbeat(const Reader& reader, Job& job) {
                   reader.text("PS_HEARTBEAT_INTERVAL"), reader.text("PS_HEARTBEAT_TIMEOUT")));
 }
 
-void read_resending(const Reader& reader, Job& job) {
+void read_resending(const EnvironmentReader& reader, Job& job) {
   const bool resend = reader.optional_number("PS_RESEND", 0, 1).value_or(0) == 1;
   // Milliseconds, as in ps-lite.
   const auto after = reader.optional_number("PS_RESEND_TIMEOUT", 1, longest_seconds * 1000);
@@ -134,7 +135,7 @@ void read_resending(const Reader& reader, Job& job) {
 }  // namespace
 
 Job Job::from(Variables variables) {
-  const Reader reader(variables);
+  const EnvironmentReader reader(variables);
   Job job;
   job.role = role_of(reader.text("DMLC_ROLE"));
   job.root = reader.required("DMLC_PS_ROOT_URI", "the host of the job's scheduler");

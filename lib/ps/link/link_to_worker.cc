@@ -14,13 +14,13 @@
 namespace tutti::ps {
 namespace {
 
-struct Memory {
+struct SharedMemory {
   base::Fd file;
   std::shared_ptr<base::Mapping> mapping;
 };
 
 /// Nothing where the system refuses: then elements travel over the connection.
-Memory new_memory(int worker) {
+SharedMemory new_memory(int worker) {
   try {
     base::Fd file = base::create_memory_file("ps", shared_bytes);
     auto mapping = base::map_file(file, shared_bytes);
@@ -34,7 +34,7 @@ Memory new_memory(int worker) {
 /// The descriptor of the memory is the first that a fresh connection carries, so nothing waits.
 std::shared_ptr<base::Mapping> share_with(const net::ProvenPeer& worker) {
   if (!net::is_nearby(worker.socket)) return nullptr;
-  Memory memory = new_memory(worker.rank);
+  SharedMemory memory = new_memory(worker.rank);
   net::send_descriptor(worker.socket, memory.file, fmt::format("worker {}", worker.rank),
                        base::Clock::now() + std::chrono::seconds(1));
   return std::move(memory.mapping);

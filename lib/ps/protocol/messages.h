@@ -97,7 +97,7 @@ struct Register {
 struct Stay {};
 /// Of a server: what it begins this job with is on its disk.
 struct Ready {};
-struct BarrierAsked {};
+struct BarrierArrival {};
 /// Asks on which servers these values are. The first worker to name a key decides.
 struct Locate {
   struct Value {
@@ -124,7 +124,7 @@ struct ReadOn {
   int rank = 0;
   std::uint64_t sequence = 0;
 };
-using ToScheduler = std::variant<Register, BarrierAsked, Locate, Goodbye, Finished, LocateAll,
+using ToScheduler = std::variant<Register, BarrierArrival, Locate, Goodbye, Finished, LocateAll,
                                  Stopping, Ready, Stay, ReadOn>;
 
 // From the scheduler to a node.
@@ -136,28 +136,28 @@ struct Refused {
 struct Gathered {};
 /// To a server: all are there. To a worker: and all servers are ready.
 struct Welcome {
-  struct Server {
+  struct ServerAddress {
     std::string address;
     std::uint16_t port = 0;
     bool durable = false;
     bool keeps = false;
   };
   /// Where a worker is among the workers of its host, and on how many hosts they are.
-  struct Place {
+  struct Locality {
     int local_rank = 0;
     int local_size = 1;
     int hosts = 1;
 
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const Locality&, const Locality&) = default;
   };
   int rank = 0;
   bool asynchronous = false;
-  std::vector<Server> servers{};  ///< by rank
+  std::vector<ServerAddress> servers{};  ///< by rank
   int staleness = unbounded;
   std::uint64_t job = 0;  ///< a number that no other job has
   /// Of which servers brought some pieces alone: they keep nothing of these.
   std::vector<Key> dropped{};
-  Place place{};                  ///< of a worker
+  Locality place{};               ///< of a worker
   std::uint64_t begins_with = 0;  ///< of a server: of what it brings, the state of this job
   std::string doubt{};            ///< of a worker: what may be wrong with that
 };
@@ -183,7 +183,7 @@ struct Located {
   std::vector<Placement> placements;
   bool all = false;  ///< answers LocateAll
 };
-struct BarrierOver {
+struct BarrierRelease {
   std::optional<Failure> failure;
 };
 struct Lost {
@@ -212,7 +212,7 @@ struct Returned {
 struct Staying {
   std::uint64_t membership = 0;  ///< not 0
 };
-using FromScheduler = std::variant<Refused, Welcome, Located, BarrierOver, Lost, End, Away,
+using FromScheduler = std::variant<Refused, Welcome, Located, BarrierRelease, Lost, End, Away,
                                    Returned, Gathered, Begin, Another, Over, Staying, ReadOn>;
 
 // From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.

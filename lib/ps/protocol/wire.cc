@@ -61,8 +61,8 @@ Offset<wire::Register> pack(Builder& to, const Register& said) {
                               said.keeps, states, to.CreateString(said.host), said.process,
                               said.membership);
 }
-Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked&) {
-  return wire::CreateBarrierAsked(to);
+Offset<wire::BarrierArrival> pack(Builder& to, const BarrierArrival&) {
+  return wire::CreateBarrierArrival(to);
 }
 Offset<wire::Locate> pack(Builder& to, const Locate& locate) {
   std::vector<Offset<wire::Value>> values;
@@ -100,7 +100,7 @@ Offset<wire::Refused> pack(Builder& to, const Refused& refused) {
 }
 Offset<wire::Welcome> pack(Builder& to, const Welcome& welcome) {
   std::vector<Offset<wire::Server>> servers;
-  for (const Welcome::Server& server : welcome.servers) {
+  for (const Welcome::ServerAddress& server : welcome.servers) {
     const auto address = to.CreateString(server.address);
     servers.push_back(wire::CreateServer(to, address, server.port, server.durable, server.keeps));
   }
@@ -122,8 +122,8 @@ Offset<wire::Located> pack(Builder& to, const Located& located) {
   }
   return wire::CreateLocated(to, to.CreateVector(placements), located.all);
 }
-Offset<wire::BarrierOver> pack(Builder& to, const BarrierOver& over) {
-  return wire::CreateBarrierOver(to, pack(to, over.failure));
+Offset<wire::BarrierRelease> pack(Builder& to, const BarrierRelease& over) {
+  return wire::CreateBarrierRelease(to, pack(to, over.failure));
 }
 Offset<wire::Lost> pack(Builder& to, const Lost& lost) {
   return wire::CreateLost(to, number(lost.role), lost.rank, to.CreateString(lost.reason));

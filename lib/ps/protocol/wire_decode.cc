@@ -124,8 +124,8 @@ ToScheduler decode_to_scheduler(std::span<const std::byte> bytes) {
   switch (up.body_type()) {
     case wire::ToScheduler::Register:
       return unpack(*up.body_as_Register());
-    case wire::ToScheduler::BarrierAsked:
-      return BarrierAsked{};
+    case wire::ToScheduler::BarrierArrival:
+      return BarrierArrival{};
     case wire::ToScheduler::Locate:
       return unpack(*up.body_as_Locate());
     case wire::ToScheduler::Goodbye:
@@ -156,8 +156,8 @@ FromScheduler decode_from_scheduler(std::span<const std::byte> bytes) {
       return unpack(*down.body_as_Welcome());
     case wire::FromScheduler::Located:
       return unpack(*down.body_as_Located(), bytes.size() / sizeof(std::int32_t));
-    case wire::FromScheduler::BarrierOver:
-      return BarrierOver{unpack(down.body_as_BarrierOver()->failure())};
+    case wire::FromScheduler::BarrierRelease:
+      return BarrierRelease{unpack(down.body_as_BarrierRelease()->failure())};
     case wire::FromScheduler::Lost:
       return unpack(*down.body_as_Lost());
     case wire::FromScheduler::End:

@@ -34,7 +34,7 @@ std::optional<Room> unpack(const wire::Room* room) {
   return Room{room->offset(), room->bytes(), room->filled()};
 }
 
-Contribution unpack(const wire::Contribution& from, Elements elements) {
+Contribution unpack(const wire::Contribution& from, ElementBytes elements) {
   return {.sequence = from.sequence(),
           .piece = unpack(*from.piece()),
           .kind = checked(from.kind(), Kind::pushpull),
@@ -119,7 +119,7 @@ FindMissing unpack(const wire::FindMissing& from) {
 
 }  // namespace
 
-ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
+ToServer decode_to_server(std::span<const std::byte> bytes, ElementBytes apart) {
   const Split parts = split(bytes, apart);
   const auto& request = verified<wire::Request>(parts.table);
   if (const auto* const said = request.body_as_Contribution()) {
@@ -155,7 +155,7 @@ ToServer decode_to_server(std::span<const std::byte> bytes, Elements apart) {
   }
 }
 
-Answer decode_answer(std::span<const std::byte> bytes, Elements apart) {
+Answer decode_answer(std::span<const std::byte> bytes, ElementBytes apart) {
   const Split parts = split(bytes, apart);
   const auto& from = verified<wire::Answer>(parts.table);
   Answer answer{from.sequence(), unpack(from.failure()), parts.elements};

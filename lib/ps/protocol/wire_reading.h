@@ -15,7 +15,7 @@
 
 namespace tutti::ps {
 
-using Elements = std::span<const std::byte>;
+using ElementBytes = std::span<const std::byte>;
 template <typename T>
 using Offset = flatbuffers::Offset<T>;
 
@@ -55,11 +55,11 @@ inline PieceName unpack(const wire::Piece& piece) {
 
 struct Split {
   std::span<const std::byte> table;
-  Elements elements;
+  ElementBytes elements;
 };
 
 /// `apart`: the elements, if they have come apart.
-inline Split split(std::span<const std::byte> bytes, Elements apart = {}) {
+inline Split split(std::span<const std::byte> bytes, ElementBytes apart = {}) {
   if (bytes.size() < head_bytes) malformed("shorter than its head");
   const auto zeros = bytes.subspan(4, head_bytes - 4);
   const auto body = bytes.subspan(head_bytes);

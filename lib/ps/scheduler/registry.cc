@@ -69,7 +69,7 @@ std::vector<Registry::Present> Registry::present(Role role) const {
   return all;
 }
 
-void Registry::on(Node node, const BarrierAsked&) {
+void Registry::on(Node node, const BarrierArrival&) {
   static_cast<void>(member(node));
   const auto given_up = given_up_.find(members_.at(node).barriers++);
   if (given_up != given_up_.end()) return send_(node, given_up->second);
@@ -79,7 +79,7 @@ void Registry::on(Node node, const BarrierAsked&) {
 
 void Registry::end_barrier() {
   if (in_barrier_.empty()) return;
-  BarrierOver over;
+  BarrierRelease over;
   std::size_t awaited = 0;
   for (const auto& [node, member] : members_) {
     if (member.said.role != Role::worker) continue;
@@ -106,7 +106,7 @@ std::vector<int> Registry::awaited_in_barrier() const {
 
 void Registry::give_up_barrier(std::chrono::duration<double> waited) {
   const std::vector<int> awaited = awaited_in_barrier();
-  const BarrierOver over{
+  const BarrierRelease over{
       Failure{ErrorCode::timeout,
               fmt::format("barrier: worker{} {} did not come within {:g} s",
                           awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),

@@ -89,7 +89,7 @@ class Registry {
 
   void on(Node node, const Register& said);
   void on(Node node, const Ready&);
-  void on(Node node, const BarrierAsked&);
+  void on(Node node, const BarrierArrival&);
   void on(Node node, const Locate& asked);
   void on(Node node, const LocateAll&);
   void on(Node node, const Goodbye&);
@@ -121,7 +121,7 @@ class Registry {
   void gather();
   void welcome_workers();
   Welcome welcome() const;
-  Welcome::Place place_among_workers(const Member& worker) const;
+  Welcome::Locality place_among_workers(const Member& worker) const;
   void end_barrier();
   void end_if_finished();
 
@@ -131,16 +131,16 @@ class Registry {
   Directory directory_;
   std::map<Node, Member> members_;
   std::set<Node> in_barrier_;
-  std::map<int, BarrierOver> given_up_;  ///< barriers, by a worker's number of them
-  std::map<int, Lost> away_;             ///< durable servers that are waited for, by rank
-  std::optional<Failure> end_;           ///< the first that was noted
-  std::deque<std::string> gone_;         ///< the last that came, and went before all were there
-  std::vector<Lost> lost_workers_;       ///< which a server that returns has not heard of
-  Register kind_;                        ///< a worker's: of all
-  std::uint64_t begins_with_ = 0;        ///< whose state all servers begin with; 0: with none
-  std::string doubt_;                    ///< what may be wrong with that state
-  bool complete_ = false;                ///< all have come
-  bool begun_ = false;                   ///< all servers were ready
+  std::map<int, BarrierRelease> given_up_;  ///< barriers, by a worker's number of them
+  std::map<int, Lost> away_;                ///< durable servers that are waited for, by rank
+  std::optional<Failure> end_;              ///< the first that was noted
+  std::deque<std::string> gone_;            ///< the last that came, and went before all were there
+  std::vector<Lost> lost_workers_;          ///< which a server that returns has not heard of
+  Register kind_;                           ///< a worker's: of all
+  std::uint64_t begins_with_ = 0;           ///< whose state all servers begin with; 0: with none
+  std::string doubt_;                       ///< what may be wrong with that state
+  bool complete_ = false;                   ///< all have come
+  bool begun_ = false;                      ///< all servers were ready
   bool over_ = false;
   std::string trouble_;
 };

@@ -189,18 +189,18 @@ Welcome Registry::welcome() const {
   for (int rank = 0; rank < size_.servers; ++rank) {
     // Who is away is not called before it has returned.
     const Member* const server = find(Role::server, rank);
-    welcome.servers.push_back(server == nullptr
-                                  ? Welcome::Server{}
-                                  : Welcome::Server{server->said.address, server->said.port,
-                                                    server->said.durable, server->said.keeps});
+    welcome.servers.push_back(
+        server == nullptr ? Welcome::ServerAddress{}
+                          : Welcome::ServerAddress{server->said.address, server->said.port,
+                                                   server->said.durable, server->said.keeps});
   }
   welcome.asynchronous = kind_.asynchronous;
   welcome.staleness = kind_.staleness;
   return welcome;
 }
 
-Welcome::Place Registry::place_among_workers(const Member& worker) const {
-  Welcome::Place place{.local_rank = 0, .local_size = 0, .hosts = 0};
+Welcome::Locality Registry::place_among_workers(const Member& worker) const {
+  Welcome::Locality place{.local_rank = 0, .local_size = 0, .hosts = 0};
   std::set<std::string_view> hosts;
   for (const auto& [node, other] : members_) {
     if (other.said.role != Role::worker) continue;

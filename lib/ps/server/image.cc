@@ -59,15 +59,15 @@ void check_owner(const StateHead& head, const StateFiles& files) {
                           head.rank, head.servers, files.rank(), files.servers()));
 }
 
-void put(ArchiveWriter& to, const Delivery::Saved& saved) {
+void put(ArchiveWriter& to, const Delivery::Snapshot& saved) {
   to.put(saved.sent);
   to.put(saved.received);
   to.put(std::uint64_t{saved.kept.size()});
   for (const net::Bytes& message : saved.kept) to.put(message);
 }
 
-Delivery::Saved saved_in(ArchiveReader& from) {
-  Delivery::Saved saved{from.number(), from.number(), {}};
+Delivery::Snapshot saved_in(ArchiveReader& from) {
+  Delivery::Snapshot saved{from.number(), from.number(), {}};
   for (std::uint64_t left = from.number(saved.sent); left > 0; --left) {
     saved.kept.push_back(from.copy());
   }
@@ -79,7 +79,7 @@ void transmit_nothing(net::ConstBytes, net::ConstBytes) {}
 
 }  // namespace
 
-net::Bytes Event::head() const {
+net::Bytes JournalRecord::head() const {
   net::Bytes head;
   net::append_u32(head, static_cast<std::uint32_t>(worker));
   net::append_u32(head, is_loss ? loss_mark : 0);
@@ -87,7 +87,7 @@ net::Bytes Event::head() const {
   return head;
 }
 
-Event Event::in(net::ConstBytes record) {
+JournalRecord JournalRecord::in(net::ConstBytes record) {
   if (record.size() < event_head_bytes) {
     throw Error(ErrorCode::invalid_argument, "a journal has a record that no server writes");
   }
@@ -133,7 +133,7 @@ Image Image::read(const StateFiles& files) {
       deliveries.at(static_cast<std::size_t>(worker)).send(encode(answer), {}, transmit_nothing);
     };
     files.replay(image.head.job,
-                 [&image](net::ConstBytes record) { image.execute(Event::in(record)); });
+                 [&image](net::ConstBytes record) { image.execute(JournalRecord::in(record)); });
     *image.send = nullptr;
     return image;
   } catch (const Error& error) {
@@ -164,7 +164,7 @@ void Image::load(ArchiveReader& from) {
   from.finish();
 }
 
-void Image::execute(const Event& event) {
+void Image::execute(const JournalRecord& event) {
   if (event.worker < 0 || event.worker >= head.workers) {
     throw Error(ErrorCode::invalid_argument, "a journal has a record of no worker");
   }

@@ -24,7 +24,7 @@ struct StateHead {
 };
 
 /// A record of a journal: what has come from a worker, or that it is lost.
-struct Event {
+struct JournalRecord {
   int worker = 0;
   bool is_loss = false;
   std::uint64_t acknowledged = 0;  ///< of what the server had sent
@@ -32,7 +32,7 @@ struct Event {
 
   /// What stands before the message.
   net::Bytes head() const;
-  static Event in(net::ConstBytes record);
+  static JournalRecord in(net::ConstBytes record);
 };
 
 /// Whether a server goes on when it has refused a request with this error, or, started again, does
@@ -62,7 +62,7 @@ struct Image {
  private:
   static Image loaded(const net::Bytes& bytes, const StateFiles& files);
   void load(ArchiveReader& from);
-  void execute(const Event& event);
+  void execute(const JournalRecord& event);
 };
 
 /// As a checkpoint has it.

@@ -30,7 +30,7 @@ void Piece::add(int worker, const Contribution& said) {
     throw Error(ErrorCode::internal, fmt::format("a {} of {} bytes, where there should be {}",
                                                  name(said.kind), said.data.size(), wanted));
   }
-  Request request{said, {}};
+  Queued request{said, {}};
   if (!said.keeper) {
     request.data = {said.data.begin(), said.data.end()};
     std::get<Contribution>(request.said).data = request.data;
@@ -61,14 +61,14 @@ std::optional<Failure> Piece::recall(int worker, const Recall& said) {
   return missing_for(at, request);
 }
 
-void Piece::set_held(Request& request, bool is_held) {
+void Piece::set_held(Queued& request, bool is_held) {
   if (request.is_held) --waiting_.held;
   request.is_held = is_held;
   if (is_held) ++waiting_.held;
 }
 
 /// Memory that is shared is there in any case.
-std::uint64_t Piece::bytes_here(const Request& request) {
+std::uint64_t Piece::bytes_here(const Queued& request) {
   const auto* const said = std::get_if<Contribution>(&request.said);
   return said == nullptr || said->room ? 0 : said->data.size();
 }
@@ -88,12 +88,12 @@ void Piece::advance() {
   }
 }
 
-std::uint64_t Piece::sequence_of(const Request& request) {
+std::uint64_t Piece::sequence_of(const Queued& request) {
   return std::visit([](const auto& said) { return said.sequence; }, request.said);
 }
 
 /// Of a contribution, also of one that was withdrawn.
-std::optional<Kind> Piece::kind_of(const Request& request) {
+std::optional<Kind> Piece::kind_of(const Queued& request) {
   if (const auto* const said = std::get_if<Contribution>(&request.said)) return said->kind;
   if (const auto* const said = std::get_if<Withdrawal>(&request.said)) return said->kind;
   return std::nullopt;
@@ -101,7 +101,7 @@ std::optional<Kind> Piece::kind_of(const Request& request) {
 
 /// Whether it belongs to a round. An asynchronous pushpull of a key without a value only reduces,
 /// and for that it needs all.
-bool Piece::is_collective(const Request& request) const {
+bool Piece::is_collective(const Queued& request) const {
   const std::optional<Kind> kind = kind_of(request);
   if (!kind || !rules_.asynchronous) return kind.has_value();
   if (*kind == Kind::pushpull) return !value_.is_stored();
@@ -122,7 +122,7 @@ bool Piece::is_held() const {
 /// Why the worker's first request fails. Nobody can say what a lost worker would have done with one
 /// that it held.
 std::optional<Failure> Piece::given_up(std::size_t worker) const {
-  const Request& request = queues_[worker].front();
+  const Queued& request = queues_[worker].front();
   if (request.is_held && rules_.is_lost(worker)) return rules_.absent[worker];
   return request.given_up;
 }
@@ -157,7 +157,7 @@ std::vector<int> Piece::absent_from(std::size_t round) const {
   std::vector<int> absent;
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
     const auto come = std::ranges::count_if(
-        queues_[worker], [this](const Request& request) { return is_collective(request); });
+        queues_[worker], [this](const Queued& request) { return is_collective(request); });
     if (static_cast<std::size_t>(come) <= round) absent.push_back(static_cast<int>(worker));
   }
   return absent;
@@ -170,7 +170,7 @@ std::optional<Failure> Piece::missing_for(std::size_t worker, Queue::const_itera
   if (is_collective(*request)) {
     missing = absent_from(static_cast<std::size_t>(
         std::count_if(queues_[worker].begin(), request,
-                      [this](const Request& before) { return is_collective(before); })));
+                      [this](const Queued& before) { return is_collective(before); })));
   } else {
     for (std::size_t other = 0; other < queues_.size(); ++other) {
       if (holds_up(other, worker)) missing.push_back(static_cast<int>(other));
@@ -190,7 +190,7 @@ std::optional<Failure> Piece::missing_for(int worker) const {
 
 void Piece::answer(int worker, const Value::Result& result) {
   Queue& queue = queues_[static_cast<std::size_t>(worker)];
-  Request& request = queue.front();
+  Queued& request = queue.front();
   const auto* const said = std::get_if<Contribution>(&request.said);
   const auto* const pull = std::get_if<Pull>(&request.said);
   Answer answer;

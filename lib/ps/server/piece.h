@@ -55,7 +55,7 @@ class Piece {
   void load(ArchiveReader& from);
 
  private:
-  struct Request {
+  struct Queued {
     std::variant<Contribution, Pull, PullState, Withdrawal> said;
     std::vector<std::byte> data{};  ///< what a contribution refers to that nothing else keeps
     bool is_held = false;           ///< its worker may give it up
@@ -63,15 +63,15 @@ class Piece {
   };
   /// There are as many as workers and pieces, and most are empty: those take no memory of their
   /// own.
-  using Queue = std::list<Request>;
+  using Queue = std::list<Queued>;
 
-  static std::uint64_t bytes_here(const Request& request);
-  static std::uint64_t sequence_of(const Request& request);
-  static std::optional<Kind> kind_of(const Request& request);
-  bool is_collective(const Request& request) const;
+  static std::uint64_t bytes_here(const Queued& request);
+  static std::uint64_t sequence_of(const Queued& request);
+  static std::optional<Kind> kind_of(const Queued& request);
+  bool is_collective(const Queued& request) const;
   bool is_in_round(std::size_t worker) const;
   bool is_held() const;
-  void set_held(Request& request, bool is_held);
+  void set_held(Queued& request, bool is_held);
   std::optional<Failure> given_up(std::size_t worker) const;
   bool comes_no_more(std::size_t worker) const;
   std::vector<int> absent_from(std::size_t round) const;

@@ -193,7 +193,7 @@ void Server::lose_worker(const Lost& lost) {
   workers_[static_cast<std::size_t>(lost.rank)]->disconnect();
 }
 
-void Server::note(const Event& event) {
+void Server::note(const JournalRecord& event) {
   if (storage_) storage_->append(event.head(), event.message);
 }
 

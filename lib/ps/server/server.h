@@ -71,7 +71,7 @@ class Server {
   void hear_others();
   void hear_scheduler(const FromScheduler& message);
   void lose_worker(const Lost& lost);
-  void note(const Event& event);
+  void note(const JournalRecord& event);
   void welcome(net::Reception& reception);
   void hear(std::size_t rank);
 

@@ -57,7 +57,7 @@ std::unique_ptr<Stock> stock_in(const std::string& folder, const Storage* storag
 Brought brought(const Image& image) {
   Brought what{.job = image.head.job};
   if (const auto moment = image.moment()) what.moments.push_back(*moment);
-  for (const Table::Content& one : image.table->contents()) {
+  for (const Table::PieceContent& one : image.table->contents()) {
     const Tensor& elements = one.content.elements;
     what.held.push_back({one.name, elements.count(), elements.dtype()});
   }
@@ -65,11 +65,12 @@ Brought brought(const Image& image) {
 }
 
 /// What an earlier job has left, but for keys that are dropped.
-std::vector<Table::Content> contents_without(const std::vector<Key>& dropped, const Table& table) {
+std::vector<Table::PieceContent> contents_without(const std::vector<Key>& dropped,
+                                                  const Table& table) {
   const std::set<Key> unwanted(dropped.begin(), dropped.end());
-  std::vector<Table::Content> contents = table.contents();
+  std::vector<Table::PieceContent> contents = table.contents();
   std::set<Key> found;
-  std::erase_if(contents, [&](const Table::Content& one) {
+  std::erase_if(contents, [&](const Table::PieceContent& one) {
     const bool is_unwanted = unwanted.contains(one.name.key);
     if (is_unwanted) found.insert(one.name.key);
     return is_unwanted;

@@ -105,7 +105,7 @@ Stock Stock::read(const std::string& folder) {
 
 void Stock::add(const Table& table, Found& found) {
   const std::string rule = table.optimizer() ? table.optimizer()->name : "";
-  for (Table::Content& one : table.contents()) {
+  for (Table::PieceContent& one : table.contents()) {
     const Value::Content& content = one.content;
     InPieces& value = found.try_emplace(one.name.key, InPieces{one.name.pieces}).first->second;
     const Value::Content& first =
@@ -196,9 +196,9 @@ void Stock::check_answer(const Located& located) const {
   }
 }
 
-std::vector<Table::Content> Stock::pieces_on(int server, const Located& located) const {
+std::vector<Table::PieceContent> Stock::pieces_on(int server, const Located& located) const {
   check_answer(located);
-  std::vector<Table::Content> mine;
+  std::vector<Table::PieceContent> mine;
   for (const auto& [key, places] : located.placements) {
     const Whole& whole = values_.at(key);
     const std::uint32_t pieces = places.pieces;

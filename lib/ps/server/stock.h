@@ -25,7 +25,7 @@ class Stock {
   /// To ask where they are to be.
   Locate question() const;
   /// What this server gets. Throws `internal` for what is no answer to the question.
-  std::vector<Table::Content> pieces_on(int server, const Located& located) const;
+  std::vector<Table::PieceContent> pieces_on(int server, const Located& located) const;
 
  private:
   struct Whole {

@@ -76,8 +76,8 @@ Piece& Table::find(const PieceName& name) {
     throw Error(ErrorCode::internal,
                 fmt::format("there are {} keys, and no more may be made", places_.size()));
   }
-  Place& place =
-      places_.try_emplace(name.key, Place{.pieces = name.pieces, .held = {}}).first->second;
+  HeldPieces& place =
+      places_.try_emplace(name.key, HeldPieces{.pieces = name.pieces, .held = {}}).first->second;
   if (place.pieces != name.pieces) {
     throw Error(ErrorCode::internal, fmt::format("key {} is in {} pieces, and this request says {}",
                                                  name.key.describe(), place.pieces, name.pieces));
@@ -146,7 +146,8 @@ void Table::on(int worker, const SetState& set) {
         fmt::format("a state of key {} that is none, or not worker 0's", set.piece.key.describe()));
   }
   static_cast<void>(find(set.piece));
-  brought_.insert_or_assign(set.sequence, Brought{set.piece, std::move(states.begin()->second)});
+  brought_.insert_or_assign(set.sequence,
+                            BroughtState{set.piece, std::move(states.begin()->second)});
   rules_.send(worker, {set.sequence, std::nullopt, {}});
 }
 
@@ -216,8 +217,8 @@ std::optional<Failure> Table::apply(const SetCompression&) {
 }
 
 /// The states that came right before this request. Any before these are of a load that failed.
-std::vector<Table::Brought> Table::take_brought(std::uint64_t before) {
-  std::vector<Brought> brought;
+std::vector<Table::BroughtState> Table::take_brought(std::uint64_t before) {
+  std::vector<BroughtState> brought;
   for (auto it = brought_.find(before - 1); it != brought_.end();
        it = brought_.find(--before - 1)) {
     brought.push_back(std::move(it->second));
@@ -227,7 +228,7 @@ std::vector<Table::Brought> Table::take_brought(std::uint64_t before) {
 }
 
 std::optional<Failure> Table::apply(const LoadStates& load) {
-  std::vector<Brought> brought = take_brought(load.sequence);
+  std::vector<BroughtState> brought = take_brought(load.sequence);
   if (load.failure) return load.failure;
   try {
     optimizer::check_fits({.rule = load.rule, .optimizer = load.optimizer},
@@ -239,7 +240,7 @@ std::optional<Failure> Table::apply(const LoadStates& load) {
     if (auto failure = apply(SetOptimizer{0, *load.optimizer})) return failure;
   }
   for_pieces([](Piece& piece) { piece.set_state(std::nullopt); });
-  for (Brought& one : brought) find(one.piece).set_state(std::move(one.state));
+  for (BroughtState& one : brought) find(one.piece).set_state(std::move(one.state));
   return std::nullopt;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ps/server/piece.h"
-#include "ps/server/settings.h"
+#include "ps/server/settings_queue.h"
 
 namespace tutti::ps {
 
@@ -45,24 +45,24 @@ class Table {
   std::size_t keys() const { return places_.size(); }
   const std::optional<Optimizer>& optimizer() const { return rules_.optimizer; }
   /// What there is for another job.
-  struct Content {
+  struct PieceContent {
     PieceName name;
     Value::Content content;
   };
-  std::vector<Content> contents() const;
+  std::vector<PieceContent> contents() const;
   /// The most rounds that a value here has been in.
   std::uint64_t rounds() const;
   /// All workers have left, and what they had said before is done.
   bool is_finished() const;
   /// Of an earlier job, before the first request.
-  void inherit(const std::optional<Optimizer>& optimizer, std::vector<Content> contents);
+  void inherit(const std::optional<Optimizer>& optimizer, std::vector<PieceContent> contents);
   /// All of it, for a table with the same rules.
   void save(ArchiveWriter& to) const;
   void load(ArchiveReader& from);
 
  private:
   /// What worker 0 brings before it says LoadStates.
-  struct Brought {
+  struct BroughtState {
     PieceName piece;
     optimizer::State state;
   };
@@ -83,7 +83,7 @@ class Table {
   std::optional<Failure> apply(const SetOptimizer& set);
   std::optional<Failure> apply(const SetCompression&);
   std::optional<Failure> apply(const LoadStates& load);
-  std::vector<Brought> take_brought(std::uint64_t before);
+  std::vector<BroughtState> take_brought(std::uint64_t before);
   template <typename Request>
   void add_to_piece(int worker, const Request& request);
   void add_setting(int worker, const Setting& setting);
@@ -99,13 +99,13 @@ class Table {
   std::vector<std::uint64_t> received_;  ///< by worker: its last sequence
   std::vector<std::uint64_t> answered_;  ///< by worker: how many requests
   Piece::Waiting waiting_;
-  Settings settings_;
-  struct Place {
+  SettingsQueue settings_;
+  struct HeldPieces {
     std::uint32_t pieces = 1;
     std::map<std::uint32_t, std::unique_ptr<Piece>> held;  ///< by index
   };
-  std::map<Key, Place> places_;
-  std::map<std::uint64_t, Brought> brought_;  ///< by sequence
+  std::map<Key, HeldPieces> places_;
+  std::map<std::uint64_t, BroughtState> brought_;  ///< by sequence
 };
 
 }  // namespace tutti::ps

@@ -80,7 +80,7 @@ void Piece::load(ArchiveReader& from) {
   tombstones_.load(from);
 }
 
-void Settings::save(ArchiveWriter& to) const {
+void SettingsQueue::save(ArchiveWriter& to) const {
   for (const auto& queue : queues_) {
     to.put(std::uint64_t{queue.size()});
     for (const Request& request : queue) {
@@ -100,7 +100,7 @@ void Settings::save(ArchiveWriter& to) const {
   }
 }
 
-void Settings::load(ArchiveReader& from) {
+void SettingsQueue::load(ArchiveReader& from) {
   for (auto& queue : queues_) {
     for (std::uint64_t left = from.number(); left > 0; --left) {
       Setting setting = setting_in(from);
@@ -132,7 +132,7 @@ bool Table::is_finished() const {
   });
 }
 
-std::vector<Table::Content> Table::contents() const {
+std::vector<Table::PieceContent> Table::contents() const {
   std::vector<Content> contents;
   for (const auto& [key, place] : places_) {
     for (const auto& [index, piece] : place.held) {
@@ -185,7 +185,7 @@ void Table::load(ArchiveReader& from) {
         auto states = unpacked(request.data).states;
         if (states.empty()) misplaced();
         brought_.emplace(request.sequence,
-                         Brought{request.piece, std::move(states.begin()->second)});
+                         BroughtState{request.piece, std::move(states.begin()->second)});
       } else {
         misplaced();
       }

@@ -121,20 +121,20 @@ std::vector<std::string> split(int argc, char** argv) {
 }
 
 /// An option that stands for a variable.
-struct Place {
+struct VariableOption {
   std::string_view option;
   const char* variable;
 };
-constexpr std::array<Place, 7> places{{{"--role", "DMLC_ROLE"},
-                                       {"--root-uri", "DMLC_PS_ROOT_URI"},
-                                       {"--root-port", "DMLC_PS_ROOT_PORT"},
-                                       {"--num-worker", "DMLC_NUM_WORKER"},
-                                       {"--num-server", "DMLC_NUM_SERVER"},
-                                       {"--rank", "DMLC_RANK"},
-                                       {"--listen-fd", "TUTTI_LISTEN_FD"}}};
+constexpr std::array<VariableOption, 7> places{{{"--role", "DMLC_ROLE"},
+                                                {"--root-uri", "DMLC_PS_ROOT_URI"},
+                                                {"--root-port", "DMLC_PS_ROOT_PORT"},
+                                                {"--num-worker", "DMLC_NUM_WORKER"},
+                                                {"--num-server", "DMLC_NUM_SERVER"},
+                                                {"--rank", "DMLC_RANK"},
+                                                {"--listen-fd", "TUTTI_LISTEN_FD"}}};
 
 /// From now on as if the variable had been set.
-void set(const Place& place, const std::string& value) {
+void set(const VariableOption& place, const std::string& value) {
   const char* const known = std::getenv(place.variable);
   if (known != nullptr && *known != '\0' && known != value) {
     throw UsageError{fmt::format("{} {} and {}={} contradict each other; leave one of them out",
@@ -146,7 +146,7 @@ void set(const Place& place, const std::string& value) {
 [[noreturn]] void refuse(const std::string& option) {
   std::vector<std::string_view> known{"--state",         "--durable", "--restore",
                                       "--journal-bytes", "--help",    "--version"};
-  for (const Place& place : places) known.push_back(place.option);
+  for (const VariableOption& place : places) known.push_back(place.option);
   throw UsageError{
       fmt::format("unknown option {}{}", option, tutti::base::suggestion(option, known))};
 }
@@ -156,7 +156,7 @@ tutti::Durability read(Words words) {
   tutti::Durability durability;
   while (!words.empty()) {
     const std::string option = words.take();
-    const auto* const place = std::ranges::find(places, option, &Place::option);
+    const auto* const place = std::ranges::find(places, option, &VariableOption::option);
     if (place != places.end()) {
       set(*place, words.value_of(option));
     } else if (option == "--state") {

@@ -114,7 +114,8 @@ Welcome Courier::join(bool asynchronous, int staleness) {
   connect(welcome);
   outboxes_.resize(servers_.size());
   recalled_.resize(servers_.size());
-  requests_ = std::make_unique<Requests>(rank_, servers_.size(), limits_, worker_.tally_);
+  requests_ =
+      std::make_unique<OutstandingRequests>(rank_, servers_.size(), limits_, worker_.tally_);
   return welcome;
 }
 
@@ -159,7 +160,7 @@ void Courier::on_event(std::uint64_t token) {
 }
 
 void Courier::take_posted() {
-  for (Submission& submission : worker_.take_posted()) {
+  for (WorkItem& submission : worker_.take_posted()) {
     if (const auto* const list = std::get_if<TaskList>(&submission)) locate(*list);
     queue_.push_back(std::move(submission));
   }
@@ -192,7 +193,7 @@ bool Courier::send(TaskList& list) {
 
 bool Courier::send(const Barrier& barrier) {
   barrier_ = {barrier.completion, Clock::now(), limits_.stall_report_after};
-  scheduler_.send(BarrierAsked{});
+  scheduler_.send(BarrierArrival{});
   return true;
 }
 
@@ -206,7 +207,7 @@ bool Courier::send(const Leaving& leaving) {
 
 void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& completion) {
   const Places& where = placed_.at(task.key);
-  const auto call = std::make_shared<Call>();
+  const auto call = std::make_shared<InFlightCall>();
   call->key = task.key;
   call->kind = task.kind;
   call->is_of_one = asynchronous_ && task.kind == Kind::push;
@@ -269,7 +270,7 @@ void Courier::fill(std::size_t server) {
 /// The call fails. But its other pieces, or other workers', may have been sent, and the worker's
 /// next contribution must not stand for this one.
 std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
-  const Call& call = *entry.call;
+  const InFlightCall& call = *entry.call;
   if (!call.kind) return 0;
   const std::uint64_t sequence = call.completion
                                      ? requests_->add(server, entry.call, entry.piece, entry.pieces)

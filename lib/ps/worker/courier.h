@@ -14,7 +14,7 @@
 #include "ps/protocol/compression.h"
 #include "ps/worker/membership.h"
 #include "ps/worker/outbox.h"
-#include "ps/worker/requests.h"
+#include "ps/worker/outstanding_requests.h"
 #include "ps/worker/worker.h"
 
 namespace tutti::ps {
@@ -47,10 +47,10 @@ class Courier {
   void connect(const Welcome& welcome);
   void reach(std::size_t server, base::Clock::time_point deadline);
   net::Way way_to(std::size_t server) const;
-  net::Way start_way_to(const Welcome::Server& place) const;
+  net::Way start_way_to(const Welcome::ServerAddress& place) const;
   net::Identity identity(std::size_t server) const;
   net::Approach approach(std::size_t server) const;
-  Channel::Terms terms_for(const Welcome::Server& server) const;
+  Channel::Terms terms_for(const Welcome::ServerAddress& server) const;
   void wait_for(std::size_t server, const std::string& why);
   void call_absent(base::Clock::time_point now);
   void loop();
@@ -83,11 +83,12 @@ class Courier {
   bool send(Change& change);
   bool send(Survey& survey);
   bool send(const Leaving& leaving);
-  std::shared_ptr<Call> new_call(const std::shared_ptr<base::Completion>& completion) const;
+  std::shared_ptr<InFlightCall> new_call(const std::shared_ptr<base::Completion>& completion) const;
   bool has_sent_tasks() const;
   bool are_placed(const std::map<Key, optimizer::State>& states) const;
-  void send_setting(const Setting& setting, std::size_t server, const std::shared_ptr<Call>& call);
-  void send_states(const Change& change, const std::shared_ptr<Call>& call);
+  void send_setting(const Setting& setting, std::size_t server,
+                    const std::shared_ptr<InFlightCall>& call);
+  void send_states(const Change& change, const std::shared_ptr<InFlightCall>& call);
   void send_survey(const Survey& survey);
   void add_task(Task task, const std::shared_ptr<base::Completion>& completion);
   bool takes_more(std::size_t server);
@@ -114,8 +115,8 @@ class Courier {
   const Channel::Terms terms_;
   net::Poller poller_;
   SchedulerLink scheduler_;
-  std::uint64_t job_number_ = 0;         ///< `Welcome::job`
-  std::vector<Welcome::Server> places_;  ///< of the servers
+  std::uint64_t job_number_ = 0;                ///< `Welcome::job`
+  std::vector<Welcome::ServerAddress> places_;  ///< of the servers
   std::vector<std::unique_ptr<ConnectionToServer>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
   /// The last request to a server that it has to read, and the last that the scheduler was told.
@@ -124,7 +125,7 @@ class Courier {
     std::uint64_t said = 0;
   };
   std::vector<Recalled> recalled_;  ///< by server
-  std::unique_ptr<Requests> requests_;
+  std::unique_ptr<OutstandingRequests> requests_;
   Compressor compressor_;
   const Limits limits_;
   int rank_ = 0;
@@ -132,7 +133,7 @@ class Courier {
   std::map<Key, Places> placed_;
   std::set<Key> asked_;          ///< whose placement is on its way
   bool all_are_placed_ = false;  ///< the scheduler has told of all there are
-  std::deque<Submission> queue_;
+  std::deque<WorkItem> queue_;
   /// The front of the queue, which cannot be sent yet.
   struct HeldUp {
     bool by_scheduler = false;  ///< has yet to say where values are; else servers read too little

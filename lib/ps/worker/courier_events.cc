@@ -38,7 +38,7 @@ void Courier::hear_scheduler(const FromScheduler& message) {
   if (const auto* const located = std::get_if<Located>(&message)) {
     for (const Placement& one : located->placements) place(one);
     all_are_placed_ = all_are_placed_ || located->all;
-  } else if (const auto* const over = std::get_if<BarrierOver>(&message)) {
+  } else if (const auto* const over = std::get_if<BarrierRelease>(&message)) {
     finish(barrier_, over->failure ? exception_of(*over->failure) : nullptr);
   } else if (const auto* const lost = std::get_if<Lost>(&message)) {
     on_lost(*lost);
@@ -165,7 +165,7 @@ std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const 
 /// Before the calls fail: where the program hears of the end it need not hear of it again.
 void Courier::note_ended() const {
   for (const auto& call : requests_->under_way()) worker_.note_ended(call);
-  for (const Submission& submission : queue_) {
+  for (const WorkItem& submission : queue_) {
     std::visit([&](const auto& one) { worker_.note_ended(one.completion); }, submission);
   }
   if (barrier_.completion) worker_.note_ended(barrier_.completion);
@@ -176,10 +176,10 @@ void Courier::note_ended() const {
 void Courier::end_with(const std::exception_ptr& cause) noexcept {
   const std::exception_ptr failure = with_calls(cause);
   if (!over_) base::log().error("{}", text_of(failure));
-  for (Submission& submission : worker_.end_with(failure)) queue_.push_back(std::move(submission));
+  for (WorkItem& submission : worker_.end_with(failure)) queue_.push_back(std::move(submission));
   note_ended();
   requests_->fail_all(failure);
-  for (Submission& submission : std::exchange(queue_, {})) {
+  for (WorkItem& submission : std::exchange(queue_, {})) {
     if (const auto* const list = std::get_if<TaskList>(&submission)) {
       for (std::size_t i = 0; i < list->tasks.size(); ++i) list->completion->finish(failure);
     } else {

@@ -14,7 +14,7 @@ namespace {
 
 using base::Clock;
 
-std::string what_is(const Submission& submission) {
+std::string what_is(const WorkItem& submission) {
   return std::visit([](const auto& one) { return one.completion->what(); }, submission);
 }
 
@@ -75,13 +75,13 @@ std::string Courier::under_way() const {
 /// that ends the worker. What waits for servers follows the calls before it, which end by
 /// themselves. A survey alone concerns no other worker, and need not wait for them.
 void Courier::give_up_waiting() {
-  Submission& front = queue_.front();
+  WorkItem& front = queue_.front();
   const std::string text =
       fmt::format("{} was not sent within {:g} s: it waited for {}", what_is(front),
                   base::in_seconds(limits_.timeout), awaited_by_queue());
   if (held_up_->by_scheduler) throw_failure({ErrorCode::timeout, text, {}});
   if (!std::holds_alternative<Survey>(front)) return;
-  const Submission given_up = std::move(front);
+  const WorkItem given_up = std::move(front);
   queue_.pop_front();
   held_up_.reset();
   const auto failure = std::make_exception_ptr(Error(ErrorCode::timeout, text));

@@ -44,7 +44,7 @@ void Courier::connect(const Welcome& welcome) {
   }
 }
 
-Channel::Terms Courier::terms_for(const Welcome::Server& server) const {
+Channel::Terms Courier::terms_for(const Welcome::ServerAddress& server) const {
   Channel::Terms terms = terms_;
   terms.delivery.keeps = server.keeps;
   return terms;
@@ -53,7 +53,7 @@ Channel::Terms Courier::terms_for(const Welcome::Server& server) const {
 /// On this machine, where memory can be shared, if the server is here. What is kept for another
 /// connection travels in messages.
 net::Way Courier::way_to(std::size_t server) const {
-  const Welcome::Server& place = places_[server];
+  const Welcome::ServerAddress& place = places_[server];
   if (!place.keeps) {
     if (auto near = net::connect_nearby(job_.nearby_name(place.address, place.port))) {
       return {std::move(near), "this machine"};
@@ -66,7 +66,7 @@ net::Way Courier::way_to(std::size_t server) const {
 }
 
 /// While the interface is down there is none.
-net::Way Courier::start_way_to(const Welcome::Server& place) const {
+net::Way Courier::start_way_to(const Welcome::ServerAddress& place) const {
   std::string source;
   try {
     if (!interface_.empty()) source = net::reachable_addresses(interface_).front();

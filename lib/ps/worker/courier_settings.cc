@@ -6,8 +6,9 @@
 
 namespace tutti::ps {
 
-std::shared_ptr<Call> Courier::new_call(const std::shared_ptr<base::Completion>& completion) const {
-  auto call = std::make_shared<Call>();
+std::shared_ptr<InFlightCall> Courier::new_call(
+    const std::shared_ptr<base::Completion>& completion) const {
+  auto call = std::make_shared<InFlightCall>();
   call->what = completion->what();
   call->completion = completion;
   return call;
@@ -53,7 +54,7 @@ bool Courier::send(Change& change) {
 }
 
 /// The states first; then the setting, which makes them count.
-void Courier::send_states(const Change& change, const std::shared_ptr<Call>& call) {
+void Courier::send_states(const Change& change, const std::shared_ptr<InFlightCall>& call) {
   std::size_t requests = servers_.size();
   for (const auto& [key, state] : change.states) {
     if (const auto it = placed_.find(key); it != placed_.end()) requests += it->second.pieces;
@@ -77,7 +78,7 @@ void Courier::send_states(const Change& change, const std::shared_ptr<Call>& cal
 }
 
 void Courier::send_setting(const Setting& setting, std::size_t server,
-                           const std::shared_ptr<Call>& call) {
+                           const std::shared_ptr<InFlightCall>& call) {
   // Of several servers' failures the first one's counts.
   const std::uint64_t sequence = requests_->add(server, call, static_cast<std::uint32_t>(server),
                                                 static_cast<std::uint32_t>(servers_.size()));

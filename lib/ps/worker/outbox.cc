@@ -10,7 +10,7 @@ void Outbox::add(Entry entry) {
   Unsent& unsent = it->second;
   unsent.priority = is_only_one ? asked : std::min(asked, unsent.priority);
   ++unsent.count;
-  entries_.emplace(Place{unsent.priority, ++turns_}, std::move(entry));
+  entries_.emplace(Turn{unsent.priority, ++turns_}, std::move(entry));
 }
 
 Outbox::Entry Outbox::take() {

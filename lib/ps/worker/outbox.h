@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "ps/worker/call.h"
+#include "ps/worker/in_flight_call.h"
 
 namespace tutti::ps {
 
@@ -15,7 +15,7 @@ namespace tutti::ps {
 class Outbox {
  public:
   struct Entry {
-    std::shared_ptr<Call> call;
+    std::shared_ptr<InFlightCall> call;
     std::uint32_t piece = 0;
     std::uint32_t pieces = 1;
   };
@@ -34,14 +34,14 @@ class Outbox {
     std::size_t count = 0;
   };
   /// Urgency, then turn.
-  using Place = std::pair<int, std::uint64_t>;
+  using Turn = std::pair<int, std::uint64_t>;
   struct Before {
-    bool operator()(const Place& a, const Place& b) const {
+    bool operator()(const Turn& a, const Turn& b) const {
       return a.first != b.first ? a.first > b.first : a.second < b.second;
     }
   };
 
-  std::map<Place, Entry, Before> entries_;
+  std::map<Turn, Entry, Before> entries_;
   std::map<Key, Unsent> unsent_;
   std::uint64_t turns_ = 0;
 };

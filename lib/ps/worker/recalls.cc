@@ -22,13 +22,13 @@ std::vector<std::size_t> servers_of(const std::vector<Sent>& sent) {
 
 }  // namespace
 
-Recalls::Overdue* Recalls::find(const Call& call) {
+Recalls::Overdue* Recalls::find(const InFlightCall& call) {
   const auto it =
       std::ranges::find_if(overdue_, [&](const Overdue& one) { return one.call.get() == &call; });
   return it == overdue_.end() ? nullptr : &*it;
 }
 
-void Recalls::begin(const std::shared_ptr<Call>& call, std::vector<Sent> sent,
+void Recalls::begin(const std::shared_ptr<InFlightCall>& call, std::vector<Sent> sent,
                     Clock::time_point now) {
   call->is_overdue = true;
   overdue_.push_back({.call = call, .sent = std::move(sent)});
@@ -55,11 +55,11 @@ void Recalls::hold(Overdue& overdue, Clock::time_point now) {
   if (overdue.asked == 0) decide(overdue, now);
 }
 
-void Recalls::note_sent(const Call& call, Sent one) {
+void Recalls::note_sent(const InFlightCall& call, Sent one) {
   if (Overdue* const overdue = find(call)) overdue->sent.push_back(std::move(one));
 }
 
-void Recalls::note_answer(const Call& call, std::size_t server, std::uint64_t sequence,
+void Recalls::note_answer(const InFlightCall& call, std::size_t server, std::uint64_t sequence,
                           Clock::time_point now) {
   Overdue* const overdue = find(call);
   if (overdue == nullptr) return;
@@ -84,7 +84,7 @@ bool Recalls::take(std::size_t server, const Answer& answer, Clock::time_point n
 /// executed before, or none. So where two do this at once, they agree. A call that all have made is
 /// released once: another worker may hold it for ever.
 void Recalls::decide(Overdue& overdue, Clock::time_point now) {
-  Call& call = *overdue.call;
+  InFlightCall& call = *overdue.call;
   call.is_undecided = false;
   const bool is_all_there =
       overdue.missing.empty() && call.unanswered == overdue.sent.size() && !call.failure;
@@ -96,7 +96,7 @@ void Recalls::decide(Overdue& overdue, Clock::time_point now) {
 }
 
 void Recalls::give_up(Overdue& overdue, Clock::time_point now) {
-  Call& call = *overdue.call;
+  InFlightCall& call = *overdue.call;
   overdue.until = now + answer_within_;
   overdue.stage = Stage::given_up;
   call.withdrawn = failure_of(overdue);
@@ -105,7 +105,7 @@ void Recalls::give_up(Overdue& overdue, Clock::time_point now) {
 
 /// All workers are told this, so it names the one whose time was up.
 Failure Recalls::failure_of(const Overdue& overdue) const {
-  const Call& call = *overdue.call;
+  const InFlightCall& call = *overdue.call;
   std::string cause = fmt::format("worker {} could not send all of it", rank_);
   std::vector<int> ranks(overdue.missing.begin(), overdue.missing.end());
   if (call.is_executed) {
@@ -128,7 +128,7 @@ Failure Recalls::failure_of(const Overdue& overdue) const {
       std::move(ranks)};
 }
 
-void Recalls::forget(const Call& call) {
+void Recalls::forget(const InFlightCall& call) {
   std::erase_if(overdue_, [&](const Overdue& one) { return one.call.get() == &call; });
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "ps/worker/call.h"
+#include "ps/worker/in_flight_call.h"
 
 namespace tutti::ps {
 
@@ -34,17 +34,17 @@ class Recalls {
   Recalls(int rank, base::Clock::duration timeout, base::Clock::duration answer_within, Send send)
       : rank_(rank), timeout_(timeout), answer_within_(answer_within), send_(std::move(send)) {}
 
-  void begin(const std::shared_ptr<Call>& call, std::vector<Sent> sent,
+  void begin(const std::shared_ptr<InFlightCall>& call, std::vector<Sent> sent,
              base::Clock::time_point now);
   /// This one of its requests was sent after `begin`.
-  void note_sent(const Call& call, Sent one);
+  void note_sent(const InFlightCall& call, Sent one);
   /// This one of its requests is answered: the rest has as much time again.
-  void note_answer(const Call& call, std::size_t server, std::uint64_t sequence,
+  void note_answer(const InFlightCall& call, std::size_t server, std::uint64_t sequence,
                    base::Clock::time_point now);
   /// Takes the answer to a recall. False: it is of something else.
   bool take(std::size_t server, const Answer& answer, base::Clock::time_point now);
   /// The call is over.
-  void forget(const Call& call);
+  void forget(const InFlightCall& call);
   /// A call for this key is among them.
   bool concern(const Key& key) const;
   /// Throws `peer_lost`, which ends the store, where a server does not answer in time, or a call
@@ -56,7 +56,7 @@ class Recalls {
  private:
   enum class Stage : std::uint8_t { holding, released, given_up };
   struct Overdue {
-    std::shared_ptr<Call> call;
+    std::shared_ptr<InFlightCall> call;
     std::vector<Sent> sent;   ///< and not answered
     std::size_t asked = 0;    ///< holds that are not answered
     std::set<int> missing{};  ///< workers that have not made it
@@ -65,7 +65,7 @@ class Recalls {
     base::Clock::time_point until{};  ///< of this stage
   };
 
-  Overdue* find(const Call& call);
+  Overdue* find(const InFlightCall& call);
   void hold(Overdue& overdue, base::Clock::time_point now);
   void decide(Overdue& overdue, base::Clock::time_point now);
   void give_up(Overdue& overdue, base::Clock::time_point now);
@@ -78,7 +78,7 @@ class Recalls {
   const base::Clock::duration answer_within_;
   const Send send_;
   std::list<Overdue> overdue_;
-  std::map<std::pair<std::size_t, std::uint64_t>, std::shared_ptr<Call>>
+  std::map<std::pair<std::size_t, std::uint64_t>, std::shared_ptr<InFlightCall>>
       holds_;  ///< by server and number
 };
 

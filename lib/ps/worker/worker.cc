@@ -49,7 +49,7 @@ Worker::~Worker() {
   thread_.join();
 }
 
-void Worker::post(Submission submission) {
+void Worker::post(WorkItem submission) {
   {
     const base::Lock lock(mutex_);
     if (ended_) {
@@ -61,18 +61,18 @@ void Worker::post(Submission submission) {
   bell_.ring();
 }
 
-void Worker::post_and_wait(Submission submission,
+void Worker::post_and_wait(WorkItem submission,
                            const std::shared_ptr<base::Completion>& completion) {
   post(std::move(submission));
   completion->wait_until(base::Clock::time_point::max());
 }
 
-std::vector<Submission> Worker::take_posted() {
+std::vector<WorkItem> Worker::take_posted() {
   const base::Lock lock(mutex_);
   return std::exchange(posted_, {});
 }
 
-std::vector<Submission> Worker::end_with(const std::exception_ptr& failure) {
+std::vector<WorkItem> Worker::end_with(const std::exception_ptr& failure) {
   const base::Lock lock(mutex_);
   ended_ = failure;
   return std::exchange(posted_, {});

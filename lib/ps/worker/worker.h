@@ -13,7 +13,7 @@
 #include "ps/link/job.h"
 #include "ps/protocol/states.h"
 #include "ps/worker/membership.h"
-#include "ps/worker/requests.h"
+#include "ps/worker/outstanding_requests.h"
 #include "tutti/counters.h"
 #include "tutti/options.h"
 
@@ -46,7 +46,7 @@ struct Survey {
 struct Leaving {
   std::shared_ptr<base::Completion> completion;
 };
-using Submission = std::variant<TaskList, Barrier, Change, Survey, Leaving>;
+using WorkItem = std::variant<TaskList, Barrier, Change, Survey, Leaving>;
 
 /// This process as a worker of a parameter-server job. The thread tutti-ps-worker owns its
 /// connections. Thread-safe.
@@ -86,16 +86,16 @@ class Worker {
  private:
   friend class Courier;
 
-  void post(Submission submission) TUTTI_EXCLUDES(mutex_);
+  void post(WorkItem submission) TUTTI_EXCLUDES(mutex_);
   void end_thread();
   void change(Setting setting, std::string what, std::map<Key, optimizer::State> states = {},
               bool keeps_whole = false);
   optimizer::Saved ask(bool wants_states);
   static bool needs_whole(const Optimizer& optimizer);
-  void post_and_wait(Submission submission, const std::shared_ptr<base::Completion>& completion);
-  std::vector<Submission> take_posted() TUTTI_EXCLUDES(mutex_);
+  void post_and_wait(WorkItem submission, const std::shared_ptr<base::Completion>& completion);
+  std::vector<WorkItem> take_posted() TUTTI_EXCLUDES(mutex_);
   /// The worker is of no use any more; what was posted and not taken is returned.
-  std::vector<Submission> end_with(const std::exception_ptr& failure) TUTTI_EXCLUDES(mutex_);
+  std::vector<WorkItem> end_with(const std::exception_ptr& failure) TUTTI_EXCLUDES(mutex_);
   /// Before this call fails with what ends the worker: the program may hear of it there.
   void note_ended(const std::shared_ptr<base::Completion>& call) TUTTI_EXCLUDES(mutex_);
   /// The program knows what has ended the worker.
@@ -109,13 +109,13 @@ class Worker {
   base::Mutex meeting_;  ///< level 3; one barrier at a time, and none while this leaves
   bool left_ TUTTI_GUARDED_BY(meeting_) = false;
   base::Mutex mutex_;  ///< level 5
-  std::vector<Submission> posted_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<WorkItem> posted_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<base::Completion>> ended_calls_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<int> lost_nodes_{0};
   bool told_ TUTTI_GUARDED_BY(mutex_) = false;  ///< a call was refused with `ended_`
   std::atomic<bool> keeps_whole_{false};        ///< the optimizer cannot update values in parts
-  Tally tally_;
+  WorkerTally tally_;
   std::atomic<bool> stop_{false};
   std::unique_ptr<Courier> courier_;  ///< until the thread ends
   base::NamedThread thread_;          // last: the thread uses all members above

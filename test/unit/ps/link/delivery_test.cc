@@ -33,7 +33,7 @@ struct Sender {
   std::deque<Bytes> wire{};
   std::vector<int> heard{};
 
-  explicit Sender(Delivery::Rules rules) : delivery(rules) {}
+  explicit Sender(Delivery::Policy rules) : delivery(rules) {}
 
   Delivery::Transmit transmit() {
     return [this](net::ConstBytes head, net::ConstBytes body) {
@@ -54,7 +54,7 @@ struct Sender {
   }
 };
 
-constexpr Delivery::Rules keeps{.keeps = true, .resend_after = 10ms};
+constexpr Delivery::Policy keeps{.keeps = true, .resend_after = 10ms};
 
 std::vector<int> up_to(int count) {
   std::vector<int> all(static_cast<std::size_t>(count));

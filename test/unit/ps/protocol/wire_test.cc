@@ -151,7 +151,7 @@ TEST_CASE("what nodes and scheduler say arrives as it was sent") {
   CHECK(met.begins_with == 13);
   CHECK(met.dropped == std::vector<Key>{"w", 5});
   CHECK(met.place == welcome.place);
-  for (const Welcome::Place nowhere : {Welcome::Place{-1, 3, 5}, {3, 3, 5}, {0, 1, 0}}) {
+  for (const Welcome::Locality nowhere : {Welcome::Locality{-1, 3, 5}, {3, 3, 5}, {0, 1, 0}}) {
     welcome.place = nowhere;
     const Bytes none = encode(FromScheduler(welcome));
     CHECK_THAT(text_of(ErrorCode::internal, [&] { decode_from_scheduler(none); }),

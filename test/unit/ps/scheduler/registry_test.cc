@@ -86,11 +86,11 @@ TEST_CASE("each worker hears where it is on its host, and how many hosts there a
   add(2, RegisteredJob::worker(0), "first");
   add(3, RegisteredJob::worker(2), "first");
   job.registry.receive(9, Ready{});
-  using Place = Welcome::Place;
-  CHECK(job.heard.last<Welcome>(2).place == Place{0, 3, 2});
-  CHECK(job.heard.last<Welcome>(1).place == Place{0, 1, 2});
-  CHECK(job.heard.last<Welcome>(3).place == Place{1, 3, 2});
-  CHECK(job.heard.last<Welcome>(4).place == Place{2, 3, 2});
+  using Locality = Welcome::Locality;
+  CHECK(job.heard.last<Welcome>(2).place == Locality{0, 3, 2});
+  CHECK(job.heard.last<Welcome>(1).place == Locality{0, 1, 2});
+  CHECK(job.heard.last<Welcome>(3).place == Locality{1, 3, 2});
+  CHECK(job.heard.last<Welcome>(4).place == Locality{2, 3, 2});
 }
 
 TEST_CASE("a rank that is asked for is given if it is free") {
@@ -240,19 +240,19 @@ TEST_CASE("who waits is told, too, who came and went") {
 TEST_CASE("a barrier ends when every worker has come to it") {
   const auto job = RegisteredJob::complete();
   for (int round = 0; round < 2; ++round) {
-    job->registry.receive(1, BarrierAsked{});
+    job->registry.receive(1, BarrierArrival{});
     CHECK(job->heard.all[1].size() == 2U + static_cast<std::size_t>(round));
-    job->registry.receive(2, BarrierAsked{});
-    CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
-    CHECK_FALSE(job->heard.last<BarrierOver>(2).failure);
+    job->registry.receive(2, BarrierArrival{});
+    CHECK_FALSE(job->heard.last<BarrierRelease>(1).failure);
+    CHECK_FALSE(job->heard.last<BarrierRelease>(2).failure);
   }
 }
 
 TEST_CASE("a barrier that a worker has left for good ends with an error") {
   const auto job = RegisteredJob::complete();
-  job->registry.receive(1, BarrierAsked{});
+  job->registry.receive(1, BarrierArrival{});
   job->registry.receive(2, Goodbye{});
-  const auto over = job->heard.last<BarrierOver>(1);
+  const auto over = job->heard.last<BarrierRelease>(1);
   REQUIRE(over.failure);
   CHECK(over.failure->code == ErrorCode::aborted);
   CHECK(over.failure->ranks == std::vector<int>{1});
@@ -262,23 +262,23 @@ TEST_CASE(
     "a barrier that a worker does not come to ends in time, naming it, and the next is whole") {
   const auto job = RegisteredJob::complete();
   CHECK(job->registry.awaited_in_barrier().empty());
-  job->registry.receive(1, BarrierAsked{});
+  job->registry.receive(1, BarrierArrival{});
   CHECK(job->registry.awaited_in_barrier() == std::vector<int>{1});
   job->registry.give_up_barrier(std::chrono::seconds(1800));
-  const auto over = job->heard.last<BarrierOver>(1);
+  const auto over = job->heard.last<BarrierRelease>(1);
   REQUIRE(over.failure);
   CHECK(over.failure->code == ErrorCode::timeout);
   CHECK(over.failure->text == "barrier: worker 1 did not come within 1800 s");
   CHECK(over.failure->ranks == std::vector<int>{1});
   CHECK(job->registry.awaited_in_barrier().empty());
-  job->registry.receive(1, BarrierAsked{});
+  job->registry.receive(1, BarrierArrival{});
   // It is late for the first one, and not in the second one yet.
-  job->registry.receive(2, BarrierAsked{});
-  CHECK(job->heard.last<BarrierOver>(2).failure == over.failure);
+  job->registry.receive(2, BarrierArrival{});
+  CHECK(job->heard.last<BarrierRelease>(2).failure == over.failure);
   CHECK(job->registry.awaited_in_barrier() == std::vector<int>{1});
-  job->registry.receive(2, BarrierAsked{});
-  CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
-  CHECK_FALSE(job->heard.last<BarrierOver>(2).failure);
+  job->registry.receive(2, BarrierArrival{});
+  CHECK_FALSE(job->heard.last<BarrierRelease>(1).failure);
+  CHECK_FALSE(job->heard.last<BarrierRelease>(2).failure);
 }
 
 TEST_CASE("the job is over when all workers have finished") {
@@ -317,14 +317,14 @@ TEST_CASE("who has finished may go") {
 
 TEST_CASE("a barrier goes on without a worker that was lost") {
   const auto job = RegisteredJob::complete(true);
-  job->registry.receive(1, BarrierAsked{});
+  job->registry.receive(1, BarrierArrival{});
   job->registry.lose(2, "it was closed");
-  CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
+  CHECK_FALSE(job->heard.last<BarrierRelease>(1).failure);
 }
 
 TEST_CASE("messages out of turn are refused and change nothing") {
   RegisteredJob job;
-  CHECK_THAT(text_of(ErrorCode::internal, [&] { job.registry.receive(1, BarrierAsked{}); }),
+  CHECK_THAT(text_of(ErrorCode::internal, [&] { job.registry.receive(1, BarrierArrival{}); }),
              Contains("has not registered"));
   job.registry.receive(1, RegisteredJob::worker());
   CHECK_THAT(
@@ -378,7 +378,7 @@ TEST_CASE("asynchronous workers that may run ahead differently far do not fit to
 
 TEST_CASE("a worker that gives up is lost to the others, with its reason") {
   const auto job = RegisteredJob::complete();
-  job->registry.receive(2, BarrierAsked{});
+  job->registry.receive(2, BarrierArrival{});
   job->registry.receive(1, Stopping{"it gave up: server 0 said \x1b[2J"});
   CHECK(job->heard.last<Lost>(3).reason == "it gave up: server 0 said \\x1b[2J");
   CHECK(job->heard.last<Lost>(3).rank == 0);

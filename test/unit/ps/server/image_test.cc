@@ -275,7 +275,7 @@ TEST_CASE("a journal whose record of a loss says something else is refused") {
   const Folder folder;
   Keeper keeper(folder.path(), {.job = 7});
   const net::Bytes end = encode(FromScheduler(End{}));
-  const Event event{.worker = 0, .is_loss = true, .message = end};
+  const JournalRecord event{.worker = 0, .is_loss = true, .message = end};
   keeper.storage().append(event.head(), event.message);
   keeper.storage().commit();
   const StateFiles files(state_folder(folder.path()), 0, 1);

@@ -52,7 +52,7 @@ class Keeper {
     Delivery& delivery = image_.deliveries[at];
     const net::Bytes message = encode(ToServer(request));
     delivery.replay(delivery.acknowledged());
-    const Event event{
+    const JournalRecord event{
         .worker = worker, .acknowledged = delivery.acknowledged(), .message = message};
     storage_.append(event.head(), event.message);
     image_.table->receive(worker, decode_to_server(message));
@@ -68,7 +68,7 @@ class Keeper {
   void lose(int worker) {
     const Lost lost{Role::worker, worker, "it was killed"};
     const net::Bytes message = message_of(lost);
-    const Event event{.worker = worker, .is_loss = true, .message = message};
+    const JournalRecord event{.worker = worker, .is_loss = true, .message = message};
     storage_.append(event.head(), event.message);
     storage_.commit();
   }

@@ -37,7 +37,7 @@ TEST_CASE("values and optimizer states are spread over another number of servers
   const Located located{{{"w", {{1, 0, 1}, 3}}}};
   std::size_t elements = 0;
   for (int server : {0, 1}) {
-    for (const Table::Content& one : stock.pieces_on(server, located)) {
+    for (const Table::PieceContent& one : stock.pieces_on(server, located)) {
       const Shard part = shard(7, static_cast<int>(one.name.index), 3);
       REQUIRE(one.content.elements.count() == part.count());
       REQUIRE(one.content.state);

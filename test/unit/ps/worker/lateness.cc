@@ -150,7 +150,7 @@ class Worker {
   }
 
   Open make(const Made& made) {
-    const auto call = std::make_shared<Call>();
+    const auto call = std::make_shared<InFlightCall>();
     Open one{made, nullptr,
              std::make_unique<std::vector<float>>(shape_of(made.key).count(),
                                                   made.base * static_cast<float>(rank_ + 1))};
@@ -189,7 +189,7 @@ class Worker {
   }
 
   /// The states first that worker 0 brings.
-  void send_setting(const std::shared_ptr<Call>& call, const Made& made) {
+  void send_setting(const std::shared_ptr<InFlightCall>& call, const Made& made) {
     const auto servers = static_cast<std::uint32_t>(outboxes_.size());
     const bool brings = made.what == Made::What::load && rank_ == 0;
     const std::uint32_t pieces = brings ? pieces_of(made.key) : 0;
@@ -235,7 +235,7 @@ class Worker {
   }
 
   void send_piece(std::size_t server, const Outbox::Entry& entry) {
-    const Call& call = *entry.call;
+    const InFlightCall& call = *entry.call;
     if (!call.withdrawn && !call.completion) return;
     const Task& task = call.task;
     const PieceName name{*call.key, entry.piece, entry.pieces};
@@ -263,12 +263,12 @@ class Worker {
 
   World& world_;
   const int rank_;
-  Tally tally_;
-  Requests requests_;
+  WorkerTally tally_;
+  OutstandingRequests requests_;
   std::vector<Outbox> outboxes_;
   std::vector<bool> is_sending_;
   std::vector<Open> open_;
-  std::vector<std::pair<std::shared_ptr<Call>, Made>> settings_;  ///< not sent yet
+  std::vector<std::pair<std::shared_ptr<InFlightCall>, Made>> settings_;  ///< not sent yet
   Compressor compressor_;
   Compression compression_;
   std::size_t step_ = 0;
@@ -357,7 +357,7 @@ const std::vector<Ending>& World::ends_of(int worker) const {
 float World::stored(std::size_t key) const {
   std::vector<float> all;
   for (const auto& table : tables_) {
-    for (const Table::Content& one : table->contents()) {
+    for (const Table::PieceContent& one : table->contents()) {
       if (one.name.key != name_of(key)) continue;
       const auto* const values = one.content.elements.as<const float>();
       all.insert(all.end(), values, values + one.content.elements.count());

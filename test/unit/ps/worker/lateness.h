@@ -9,7 +9,7 @@
 #include "ps/protocol/compression.h"
 #include "ps/server/table.h"
 #include "ps/worker/outbox.h"
-#include "ps/worker/requests.h"
+#include "ps/worker/outstanding_requests.h"
 
 /// A parameter-server job in simulated time: workers that are late at random make calls and, where
 /// these time out, make them again. Servers and the workers' sides are the library's; connections

@@ -10,7 +10,7 @@ namespace {
 
 void add(Outbox& outbox, const std::string& what, const Key& key, int priority,
          std::uint32_t pieces = 1) {
-  const auto call = std::make_shared<Call>();
+  const auto call = std::make_shared<InFlightCall>();
   call->what = what;
   call->key = key;
   call->priority = priority;

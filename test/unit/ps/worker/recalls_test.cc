@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ps/protocol/missing.h"
-#include "ps/worker/requests.h"
+#include "ps/worker/outstanding_requests.h"
 #include "unit/base/logged.h"
 #include "unit/errors.h"
 
@@ -22,9 +22,9 @@ namespace {
 
 /// Worker 1 of a job with two servers.
 struct Recalling {
-  std::shared_ptr<Call> begin(std::size_t answers, std::optional<Kind> kind = Kind::push,
-                              bool is_setting = false) {
-    auto call = std::make_shared<Call>();
+  std::shared_ptr<InFlightCall> begin(std::size_t answers, std::optional<Kind> kind = Kind::push,
+                                      bool is_setting = false) {
+    auto call = std::make_shared<InFlightCall>();
     if (!is_setting) call->key = "w";
     call->kind = kind;
     call->is_setting = is_setting;
@@ -48,27 +48,28 @@ struct Recalling {
 
   const Logged log;
   Clock::time_point now = Clock::now();
-  Tally tally;
+  WorkerTally tally;
   std::vector<std::string> said;
   Failure reason;
-  Requests requests{1,
-                    2,
-                    {.stall_report_after = 1h,
-                     .timeout = 40s,
-                     .answer_within = 40s,
-                     .send =
-                         [this](std::size_t server, const ToServer& request) {
-                           const auto* const recall = std::get_if<Recall>(&request);
-                           if (recall == nullptr) return;
-                           static constexpr std::array steps{"hold", "release", "give up"};
-                           said.push_back(fmt::format(
-                               "{} {} at {}", steps.at(static_cast<std::size_t>(recall->step)),
-                               recall->request, server));
-                           if (recall->failure) reason = *recall->failure;
-                           last = recall->sequence;
-                         },
-                     .clock = [this] { return now; }},
-                    tally};
+  OutstandingRequests requests{
+      1,
+      2,
+      {.stall_report_after = 1h,
+       .timeout = 40s,
+       .answer_within = 40s,
+       .send =
+           [this](std::size_t server, const ToServer& request) {
+             const auto* const recall = std::get_if<Recall>(&request);
+             if (recall == nullptr) return;
+             static constexpr std::array steps{"hold", "release", "give up"};
+             said.push_back(fmt::format("{} {} at {}",
+                                        steps.at(static_cast<std::size_t>(recall->step)),
+                                        recall->request, server));
+             if (recall->failure) reason = *recall->failure;
+             last = recall->sequence;
+           },
+       .clock = [this] { return now; }},
+      tally};
   std::uint64_t last = 0;  ///< the number of the last recall
 };
 

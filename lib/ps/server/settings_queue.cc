@@ -1,4 +1,4 @@
-#include "ps/server/settings.h"
+#include "ps/server/settings_queue.h"
 
 #include <fmt/format.h>
 
@@ -78,28 +78,28 @@ std::uint64_t sequence_of(const Setting& setting) {
 
 }  // namespace
 
-Settings::Settings(const Rules& rules, Apply apply, HasHeldRounds has_held_rounds)
+SettingsQueue::SettingsQueue(const Rules& rules, Apply apply, HasHeldRounds has_held_rounds)
     : rules_(rules),
       apply_(std::move(apply)),
       has_held_rounds_(std::move(has_held_rounds)),
       queues_(static_cast<std::size_t>(rules.workers)),
       answered_(queues_.size()) {}
 
-bool Settings::waits_for(int worker) const {
+bool SettingsQueue::waits_for(int worker) const {
   return queues_[static_cast<std::size_t>(worker)].empty() &&
          std::ranges::any_of(queues_, [](const auto& queue) { return !queue.empty(); });
 }
 
 /// Of an asynchronous store. None: all have left or are lost.
-std::optional<std::size_t> Settings::leader() const {
+std::optional<std::size_t> SettingsQueue::leader() const {
   const auto& absent = rules_.absent;
   const auto first = std::ranges::find(absent, false, &std::optional<Failure>::has_value);
   if (first == absent.end()) return std::nullopt;
   return static_cast<std::size_t>(first - absent.begin());
 }
 
-std::optional<Failure> Settings::missing_for(std::size_t worker,
-                                             const Queue::const_iterator& request) const {
+std::optional<Failure> SettingsQueue::missing_for(std::size_t worker,
+                                                  const Queue::const_iterator& request) const {
   const auto before = static_cast<std::size_t>(request - queues_[worker].begin());
   std::vector<int> missing;
   for (std::size_t other = 0; other < queues_.size(); ++other) {
@@ -110,42 +110,42 @@ std::optional<Failure> Settings::missing_for(std::size_t worker,
   return not_made(std::move(missing), fmt::format("call of {}", name(request->setting)));
 }
 
-std::optional<Failure> Settings::missing_for(int worker) const {
+std::optional<Failure> SettingsQueue::missing_for(int worker) const {
   const auto at = static_cast<std::size_t>(worker);
   if (queues_[at].empty()) return std::nullopt;
   return missing_for(at, queues_[at].begin());
 }
 
-std::optional<Failure> Settings::recall(int worker, const Recall& said) {
+std::optional<Failure> SettingsQueue::recall(int worker, const Recall& said) {
   const auto at = static_cast<std::size_t>(worker);
   Queue& queue = queues_[at];
   const auto request = std::ranges::find(
-      queue, said.request, [](const Request& one) { return sequence_of(one.setting); });
+      queue, said.request, [](const Queued& one) { return sequence_of(one.setting); });
   if (request == queue.end()) return std::nullopt;
   request->is_held = said.step == Recall::Step::hold;
   if (said.step == Recall::Step::give_up) request->given_up = said.failure;
   return missing_for(at, request);
 }
 
-void Settings::advance() {
+void SettingsQueue::advance() {
   if (rules_.asynchronous) return advance_in_turn();
   while (bury() || fail_given_up() || advance_together() || fail_for_absent()) {
   }
 }
 
 /// Without making it count.
-void Settings::refuse(std::size_t worker, const std::optional<Failure>& failure) {
+void SettingsQueue::refuse(std::size_t worker, const std::optional<Failure>& failure) {
   const std::uint64_t sequence = sequence_of(queues_[worker].front().setting);
   queues_[worker].pop_front();
   rules_.send(static_cast<int>(worker), {sequence, failure, {}});
 }
 
-void Settings::answer(std::size_t worker, const std::optional<Failure>& failure) {
+void SettingsQueue::answer(std::size_t worker, const std::optional<Failure>& failure) {
   ++answered_[worker];
   refuse(worker, failure);
 }
 
-void Settings::answer_all(const std::optional<Failure>& failure) {
+void SettingsQueue::answer_all(const std::optional<Failure>& failure) {
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
     if (!queues_[worker].empty()) answer(worker, failure);
   }
@@ -153,20 +153,20 @@ void Settings::answer_all(const std::optional<Failure>& failure) {
 
 /// Why the worker's first one fails. Nobody can say what a lost worker would have done with one
 /// that it held.
-std::optional<Failure> Settings::given_up(std::size_t worker) const {
+std::optional<Failure> SettingsQueue::given_up(std::size_t worker) const {
   if (queues_[worker].empty()) return std::nullopt;
-  const Request& request = queues_[worker].front();
+  const Queued& request = queues_[worker].front();
   if (request.is_held && rules_.is_lost(worker)) return rules_.absent[worker];
   return request.given_up;
 }
 
-bool Settings::is_held() const {
+bool SettingsQueue::is_held() const {
   return std::ranges::any_of(
       queues_, [](const Queue& queue) { return !queue.empty() && queue.front().is_held; });
 }
 
 /// A worker's first one belongs to those that have failed.
-bool Settings::bury() {
+bool SettingsQueue::bury() {
   bool moved = false;
   for (std::size_t at = 0; at < queues_.size() && !tombstones_.empty(); ++at) {
     const int worker = static_cast<int>(at);
@@ -181,7 +181,7 @@ bool Settings::bury() {
 }
 
 /// For those that have made theirs at once; the others have yet to hear of it.
-bool Settings::fail_given_up() {
+bool SettingsQueue::fail_given_up() {
   std::optional<Failure> failure;
   std::set<int> absent;
   for (std::size_t at = 0; at < queues_.size(); ++at) {
@@ -194,7 +194,7 @@ bool Settings::fail_given_up() {
   return true;
 }
 
-std::optional<Failure> Settings::disagreement() const {
+std::optional<Failure> SettingsQueue::disagreement() const {
   std::vector<int> ranks;
   const Setting& first = queues_[0].front().setting;
   for (std::size_t worker = 1; worker < queues_.size(); ++worker) {
@@ -207,14 +207,14 @@ std::optional<Failure> Settings::disagreement() const {
 }
 
 /// True: something has moved.
-bool Settings::advance_together() {
+bool SettingsQueue::advance_together() {
   if (std::ranges::any_of(queues_, &Queue::empty) || is_held() || has_held_rounds_()) return false;
   const auto differing = disagreement();
   answer_all(differing ? differing : apply_(queues_[0].front().setting));
   return true;
 }
 
-bool Settings::fail_for_absent() {
+bool SettingsQueue::fail_for_absent() {
   if (std::ranges::all_of(queues_, &Queue::empty)) return false;
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
     if (!queues_[worker].empty() || !rules_.absent[worker]) continue;
@@ -224,7 +224,7 @@ bool Settings::fail_for_absent() {
   return false;
 }
 
-void Settings::advance_in_turn() {
+void SettingsQueue::advance_in_turn() {
   if (const auto first = leader()) lead(*first);
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) follow(worker);
   forget_applied();
@@ -232,12 +232,12 @@ void Settings::advance_in_turn() {
 
 /// Whether the worker's first one waits for nothing but its turn. Those that were given up are
 /// over.
-bool Settings::may_answer(std::size_t worker) {
+bool SettingsQueue::may_answer(std::size_t worker) {
   while (const auto failure = given_up(worker)) refuse(worker, failure);
   return !queues_[worker].empty() && !queues_[worker].front().is_held;
 }
 
-void Settings::lead(std::size_t worker) {
+void SettingsQueue::lead(std::size_t worker) {
   follow(worker);
   while (may_answer(worker)) {
     const Setting& setting = queues_[worker].front().setting;
@@ -247,12 +247,12 @@ void Settings::lead(std::size_t worker) {
 }
 
 /// The states that are to be loaded are worker 0's.
-std::optional<Failure> Settings::apply_of(std::size_t worker, const Setting& setting) {
+std::optional<Failure> SettingsQueue::apply_of(std::size_t worker, const Setting& setting) {
   if (worker != 0 && std::holds_alternative<LoadStates>(setting)) return rules_.absent[0];
   return apply_(setting);
 }
 
-void Settings::follow(std::size_t worker) {
+void SettingsQueue::follow(std::size_t worker) {
   while (may_answer(worker) && answered_[worker] < forgotten_ + applied_.size()) {
     if (answered_[worker] < forgotten_) {
       answer(worker, std::nullopt);
@@ -271,7 +271,7 @@ void Settings::follow(std::size_t worker) {
 }
 
 /// What all that are still there have made, too, nobody asks for again; and what is too much.
-void Settings::forget_applied() {
+void SettingsQueue::forget_applied() {
   const auto is_needed = [&] {
     for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
       if (!rules_.absent[worker] && answered_[worker] <= forgotten_) return true;

@@ -1,4 +1,4 @@
-#include "ps/worker/requests.h"
+#include "ps/worker/outstanding_requests.h"
 
 #include <fmt/format.h>
 
@@ -21,13 +21,13 @@ Clock::duration asked_by(Clock::duration needed) {
   return needed - std::min(needed / 4, most_before);
 }
 
-std::string cause_of(const Call& call) {
+std::string cause_of(const InFlightCall& call) {
   if (!call.missing) return "has every worker made the same call?";
   return call.missing->who.text + "; every worker has to make the same calls";
 }
 
 /// Failures of single keys name the key as data, too; a lost peer concerns all.
-std::exception_ptr error_of(const Failure& failure, const Call& call) {
+std::exception_ptr error_of(const Failure& failure, const InFlightCall& call) {
   std::optional<Key> key = call.key;
   std::string text = failure.text;
   if (failure.code == ErrorCode::peer_lost || failure.code == ErrorCode::aborted) {
@@ -55,8 +55,8 @@ void write(const Task& task, std::span<const std::byte> data, const Shard& piece
   }
 }
 
-Sent sent_as(std::size_t server, std::uint64_t sequence, const Call& call, std::uint32_t piece,
-             std::uint32_t pieces) {
+Sent sent_as(std::size_t server, std::uint64_t sequence, const InFlightCall& call,
+             std::uint32_t piece, std::uint32_t pieces) {
   Sent sent{server, sequence, {}};
   if (call.key) sent.piece = {*call.key, piece, pieces};
   return sent;
@@ -75,14 +75,15 @@ std::string Task::describe() const {
   return fmt::format("{} of key {}", kind ? name(*kind) : pulls, key.describe());
 }
 
-void Tally::add(const Task& done) {
+void WorkerTally::add(const Task& done) {
   if (!done.kind || *done.kind == Kind::init) return;
   const bool broadcast = *done.kind == Kind::broadcast;
   ++(broadcast ? tensors_broadcast : tensors_reduced);
   (broadcast ? bytes_broadcast : bytes_reduced) += done.shape.count() * size_of(done.dtype);
 }
 
-Requests::Requests(int rank, std::size_t servers, const Limits& limits, Tally& tally)
+OutstandingRequests::OutstandingRequests(int rank, std::size_t servers, const Limits& limits,
+                                         WorkerTally& tally)
     : limits_(limits),
       tally_(tally),
       waiting_(servers),
@@ -97,29 +98,30 @@ Requests::Requests(int rank, std::size_t servers, const Limits& limits, Tally& t
                }),
       next_report_(limits.stall_report_after) {}
 
-void Requests::begin(const std::shared_ptr<Call>& call, std::size_t answers) {
+void OutstandingRequests::begin(const std::shared_ptr<InFlightCall>& call, std::size_t answers) {
   call->begun = limits_.clock();
   call->unanswered = answers;
   calls_.push_back(call);
 }
 
-std::uint64_t Requests::add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
-                            std::uint32_t pieces, std::size_t bytes, bool prepares) {
+std::uint64_t OutstandingRequests::add(std::size_t server, std::shared_ptr<InFlightCall> call,
+                                       std::uint32_t piece, std::uint32_t pieces, std::size_t bytes,
+                                       bool prepares) {
   const std::uint64_t sequence = number(server);
   const bool takes_part = call->takes_part() && !prepares;
   if (call->is_overdue) recalls_.note_sent(*call, sent_as(server, sequence, *call, piece, pieces));
-  waiting_[server].emplace(sequence, Request{std::move(call), piece, pieces, bytes, takes_part});
+  waiting_[server].emplace(sequence, Unanswered{std::move(call), piece, pieces, bytes, takes_part});
   window_.send(server, bytes, limits_.clock());
   return sequence;
 }
 
-void Requests::take(std::size_t server, const Answer& answer) {
+void OutstandingRequests::take(std::size_t server, const Answer& answer) {
   const auto it = waiting_[server].find(answer.sequence);
   if (it == waiting_[server].end()) return take_missing(server, answer);
-  const Request request = std::move(it->second);
+  const Unanswered request = std::move(it->second);
   waiting_[server].erase(it);
   window_.answer(server, request.bytes, limits_.clock());
-  Call& call = *request.call;
+  InFlightCall& call = *request.call;
   if (call.missing && call.missing->server == server) call.missing.reset();
   if (call.is_overdue) recalls_.note_answer(call, server, answer.sequence, limits_.clock());
   const bool counts = !answer.failure || call.counts_if_failed;
@@ -139,14 +141,14 @@ void Requests::take(std::size_t server, const Answer& answer) {
   if (--call.unanswered == 0) finish(request.call);
 }
 
-void Requests::take_missing(std::size_t server, const Answer& answer) {
+void OutstandingRequests::take_missing(std::size_t server, const Answer& answer) {
   if (recalls_.take(server, answer, limits_.clock())) return;
   const auto asked = questions_[server].extract(answer.sequence);
   if (asked && answer.failure) asked.mapped()->missing = {server, *answer.failure};
 }
 
 /// The tensors go before the call is done; their deleters are the program's.
-void Requests::finish(const std::shared_ptr<Call>& call) {
+void OutstandingRequests::finish(const std::shared_ptr<InFlightCall>& call) {
   if (!call->failure) {
     if (call->task.rows) clear_others(call->task);
     tally_.add(call->task);
@@ -163,34 +165,34 @@ void Requests::finish(const std::shared_ptr<Call>& call) {
   completion->finish(call->failure);
 }
 
-void Requests::fail_all(const std::exception_ptr& failure) {
-  for (Table& table : waiting_) table.clear();
+void OutstandingRequests::fail_all(const std::exception_ptr& failure) {
+  for (BySequence& table : waiting_) table.clear();
   for (Questions& questions : questions_) questions.clear();
   while (!calls_.empty()) {
-    const std::shared_ptr<Call> call = calls_.front();
+    const std::shared_ptr<InFlightCall> call = calls_.front();
     call->failure = failure;
     finish(call);
   }
 }
 
 /// Of the oldest call: its next report, or its time limit.
-Clock::duration Requests::next_step() const {
-  const Call& oldest = *calls_.front();
+Clock::duration OutstandingRequests::next_step() const {
+  const InFlightCall& oldest = *calls_.front();
   const bool has_passed = limit_of(oldest) != oldest.begun + limits_.timeout;
   return has_passed ? next_report_ : std::min(next_report_, limits_.timeout);
 }
 
 /// No call before it has yet to be asked about for its end.
-Requests::Calls::const_iterator Requests::first_unasked() const {
+OutstandingRequests::Calls::const_iterator OutstandingRequests::first_unasked() const {
   // As nearly always.
   if (!calls_.empty() && calls_.front()->asked_for < limits_.timeout) return calls_.begin();
   return std::ranges::partition_point(
       calls_, [this](const auto& call) { return call->asked_for >= limits_.timeout; });
 }
 
-std::optional<Clock::time_point> Requests::due() const {
+std::optional<Clock::time_point> OutstandingRequests::due() const {
   if (calls_.empty()) return std::nullopt;
-  const Call& oldest = *calls_.front();
+  const InFlightCall& oldest = *calls_.front();
   const Clock::duration step = next_step();
   auto due = oldest.begun + (oldest.asked_for < step ? asked_by(step) : step);
   const auto unasked = first_unasked();
@@ -206,7 +208,7 @@ std::optional<Clock::time_point> Requests::due() const {
 
 /// None: it is over, or has passed. A pull that follows a call for its key is answered once that is
 /// over, and has its time from then on.
-std::optional<Clock::time_point> Requests::limit_of(const Call& call) const {
+std::optional<Clock::time_point> OutstandingRequests::limit_of(const InFlightCall& call) const {
   if (!call.completion || call.is_overdue) return std::nullopt;
   const auto limit = call.anew.value_or(call.begun) + limits_.timeout;
   if (call.takes_part() || !call.key) return limit;
@@ -219,18 +221,18 @@ std::optional<Clock::time_point> Requests::limit_of(const Call& call) const {
 /// time, this worker was stopped, or a server was away whose answer may have gone with the
 /// connection. So the time that has passed says nothing of the servers, and a call that reads has
 /// all of it once more. (One that takes part in rounds is recalled, which asks the servers.)
-void Requests::give_time_anew(Clock::time_point now) {
+void OutstandingRequests::give_time_anew(Clock::time_point now) {
   const Clock::duration in_time = (asked_by(limits_.timeout) + limits_.timeout) / 2;
   for (auto it = first_unasked(); it != calls_.end() && now - (*it)->begun > in_time; ++it) {
-    Call& call = **it;
+    InFlightCall& call = **it;
     if (call.completion && !call.takes_part() && !call.anew) call.anew = now;
   }
 }
 
 /// For the oldest call's next report, and for the end of each.
-void Requests::ask(Clock::time_point now) {
-  std::set<const Call*> about;
-  const auto is_due = [&](Call& call, Clock::duration needed) {
+void OutstandingRequests::ask(Clock::time_point now) {
+  std::set<const InFlightCall*> about;
+  const auto is_due = [&](InFlightCall& call, Clock::duration needed) {
     if (call.asked_for >= needed || now - call.begun < asked_by(needed)) return false;
     call.asked_for = needed;
     // Who was missing then may have come.
@@ -244,7 +246,7 @@ void Requests::ask(Clock::time_point now) {
 }
 
 /// Each server once about each call: what is wanted of its pieces is wanted of the first.
-void Requests::ask_about(const std::set<const Call*>& calls) {
+void OutstandingRequests::ask_about(const std::set<const InFlightCall*>& calls) {
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     auto left = calls;
     for (const auto& [sequence, request] : waiting_[server]) {
@@ -258,7 +260,7 @@ void Requests::ask_about(const std::set<const Call*>& calls) {
   }
 }
 
-void Requests::look(Clock::time_point now) {
+void OutstandingRequests::look(Clock::time_point now) {
   give_time_anew(now);
   ask(now);
   report(now);
@@ -271,22 +273,23 @@ void Requests::look(Clock::time_point now) {
   std::erase_if(slow_, [&](const auto& one) { return now - one.second > 2 * limits_.timeout; });
 }
 
-void Requests::report(Clock::time_point now) {
+void OutstandingRequests::report(Clock::time_point now) {
   const Clock::duration waited = calls_.empty() ? Clock::duration() : now - calls_.front()->begun;
   if (waited < std::min(limits_.stall_report_after, limits_.timeout)) {
     next_report_ = limits_.stall_report_after;
     return;
   }
   if (waited < next_report_) return;
-  const Call& oldest = *calls_.front();
+  const InFlightCall& oldest = *calls_.front();
   base::log().warn("{} has waited {:.0f} s for {}: {}", oldest.what, base::in_seconds(waited),
                    awaited(oldest), cause_of(oldest));
   next_report_ = 2 * waited;
 }
 
 /// Those whose time limit has just passed.
-std::vector<std::shared_ptr<Call>> Requests::late_calls(Clock::time_point now) const {
-  std::vector<std::shared_ptr<Call>> late;
+std::vector<std::shared_ptr<InFlightCall>> OutstandingRequests::late_calls(
+    Clock::time_point now) const {
+  std::vector<std::shared_ptr<InFlightCall>> late;
   for (const auto& call : calls_) {
     if (now - call->begun < limits_.timeout) break;
     const auto limit = limit_of(*call);
@@ -296,8 +299,9 @@ std::vector<std::shared_ptr<Call>> Requests::late_calls(Clock::time_point now) c
 }
 
 /// Those of these calls that take part in rounds.
-void Requests::recall(const std::vector<std::shared_ptr<Call>>& calls, Clock::time_point now) {
-  std::map<const Call*, std::vector<Sent>> sent;
+void OutstandingRequests::recall(const std::vector<std::shared_ptr<InFlightCall>>& calls,
+                                 Clock::time_point now) {
+  std::map<const InFlightCall*, std::vector<Sent>> sent;
   for (const auto& call : calls) {
     if (call->takes_part()) sent[call.get()];
   }
@@ -315,7 +319,7 @@ void Requests::recall(const std::vector<std::shared_ptr<Call>>& calls, Clock::ti
 }
 
 /// Of one that reads: no other worker has a part in it.
-void Requests::time_out(const std::shared_ptr<Call>& call) {
+void OutstandingRequests::time_out(const std::shared_ptr<InFlightCall>& call) {
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,
       fmt::format("{} was not answered by {} within {:g} s (key_timeout): {}", call->what,
@@ -332,7 +336,7 @@ void Requests::time_out(const std::shared_ptr<Call>& call) {
   finish(call);
 }
 
-void Requests::postpone(Clock::duration time) {
+void OutstandingRequests::postpone(Clock::duration time) {
   const auto now = limits_.clock();
   recalls_.postpone(time, now);
   for (const auto& call : calls_) {
@@ -342,8 +346,8 @@ void Requests::postpone(Clock::duration time) {
   }
 }
 
-std::string Requests::describe() const {
-  std::vector<const Call*> open;
+std::string OutstandingRequests::describe() const {
+  std::vector<const InFlightCall*> open;
   for (const auto& call : calls_) {
     if (call->completion) open.push_back(call.get());
   }
@@ -352,7 +356,7 @@ std::string Requests::describe() const {
   return fmt::format("{} and {} more calls were under way", open.front()->what, open.size() - 1);
 }
 
-std::vector<std::shared_ptr<base::Completion>> Requests::under_way() const {
+std::vector<std::shared_ptr<base::Completion>> OutstandingRequests::under_way() const {
   std::vector<std::shared_ptr<base::Completion>> open;
   for (const auto& call : calls_) {
     if (call->completion) open.push_back(call->completion);
@@ -360,15 +364,15 @@ std::vector<std::shared_ptr<base::Completion>> Requests::under_way() const {
   return open;
 }
 
-std::shared_ptr<base::Completion> Requests::awaiting(std::size_t server,
-                                                     const Answer& answer) const {
+std::shared_ptr<base::Completion> OutstandingRequests::awaiting(std::size_t server,
+                                                                const Answer& answer) const {
   const auto it = waiting_[server].find(answer.sequence);
   return it == waiting_[server].end() ? nullptr : it->second.call->completion;
 }
 
 /// "server 1", which may have said who is missing; of a call of which nothing has been sent: "the
 /// servers".
-std::string Requests::awaited(const Call& call) const {
+std::string OutstandingRequests::awaited(const InFlightCall& call) const {
   if (call.missing) return fmt::format("server {}", call.missing->server);
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     const auto is_of_call = [&](const auto& one) { return one.second.call.get() == &call; };

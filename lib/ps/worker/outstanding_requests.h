@@ -17,7 +17,7 @@
 namespace tutti::ps {
 
 /// What has been done; read by any thread.
-struct Tally {
+struct WorkerTally {
   std::atomic<std::uint64_t> tensors_reduced{0};
   std::atomic<std::uint64_t> bytes_reduced{0};
   std::atomic<std::uint64_t> tensors_broadcast{0};
@@ -40,20 +40,20 @@ struct Limits {
 
 /// The calls of a worker that are under way, and their requests that servers have not answered. For
 /// one thread.
-class Requests {
+class OutstandingRequests {
  public:
   /// Of the worker of this rank. The tally outlives this.
-  Requests(int rank, std::size_t servers, const Limits& limits, Tally& tally);
-  Requests(const Requests&) = delete;
-  Requests& operator=(const Requests&) = delete;
+  OutstandingRequests(int rank, std::size_t servers, const Limits& limits, WorkerTally& tally);
+  OutstandingRequests(const OutstandingRequests&) = delete;
+  OutstandingRequests& operator=(const OutstandingRequests&) = delete;
 
   /// From now on the call is under way. It is over when it has had so many answers, one at least.
-  void begin(const std::shared_ptr<Call>& call, std::size_t answers);
+  void begin(const std::shared_ptr<InFlightCall>& call, std::size_t answers);
   /// Numbers a request to this server whose answer nobody waits for.
   std::uint64_t number(std::size_t server) { return ++sequence_[server]; }
   /// Numbers a request to this server for a piece of the call, which has begun. `bytes`: what of
   /// it and of its answer the window counts. `prepares`: it is executed before the call's round.
-  std::uint64_t add(std::size_t server, std::shared_ptr<Call> call, std::uint32_t piece,
+  std::uint64_t add(std::size_t server, std::shared_ptr<InFlightCall> call, std::uint32_t piece,
                     std::uint32_t pieces, std::size_t bytes = 0, bool prepares = false);
   /// Puts what came into the outputs, and finishes the call with its last answer. An answer to
   /// nothing that waits is ignored: the call has ended before. Throws `internal` if the server sent
@@ -80,35 +80,35 @@ class Requests {
   Window& window() { return window_; }
 
  private:
-  struct Request {
-    std::shared_ptr<Call> call;
+  struct Unanswered {
+    std::shared_ptr<InFlightCall> call;
     std::uint32_t piece = 0;
     std::uint32_t pieces = 1;
     std::size_t bytes = 0;
     bool takes_part = false;  ///< in a round
   };
-  using Table = std::map<std::uint64_t, Request>;
-  using Questions = std::map<std::uint64_t, std::shared_ptr<Call>>;
-  using Calls = std::deque<std::shared_ptr<Call>>;
+  using BySequence = std::map<std::uint64_t, Unanswered>;
+  using Questions = std::map<std::uint64_t, std::shared_ptr<InFlightCall>>;
+  using Calls = std::deque<std::shared_ptr<InFlightCall>>;
 
   void give_time_anew(base::Clock::time_point now);
   void ask(base::Clock::time_point now);
-  void ask_about(const std::set<const Call*>& calls);
+  void ask_about(const std::set<const InFlightCall*>& calls);
   void take_missing(std::size_t server, const Answer& answer);
   Calls::const_iterator first_unasked() const;
   base::Clock::duration next_step() const;
-  std::optional<base::Clock::time_point> limit_of(const Call& call) const;
+  std::optional<base::Clock::time_point> limit_of(const InFlightCall& call) const;
   void report(base::Clock::time_point now);
-  std::vector<std::shared_ptr<Call>> late_calls(base::Clock::time_point now) const;
-  void recall(const std::vector<std::shared_ptr<Call>>& calls, base::Clock::time_point now);
-  void finish(const std::shared_ptr<Call>& call);
-  void time_out(const std::shared_ptr<Call>& call);
-  std::string awaited(const Call& call) const;
+  std::vector<std::shared_ptr<InFlightCall>> late_calls(base::Clock::time_point now) const;
+  void recall(const std::vector<std::shared_ptr<InFlightCall>>& calls, base::Clock::time_point now);
+  void finish(const std::shared_ptr<InFlightCall>& call);
+  void time_out(const std::shared_ptr<InFlightCall>& call);
+  std::string awaited(const InFlightCall& call) const;
 
   const Limits limits_;
-  Tally& tally_;
+  WorkerTally& tally_;
   Calls calls_;                          ///< since they began; the first is not over
-  std::vector<Table> waiting_;           ///< by server
+  std::vector<BySequence> waiting_;      ///< by server
   std::vector<Questions> questions_;     ///< by server: who is missing in this call?
   std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
   Window window_;

@@ -34,7 +34,7 @@ struct Task {
 };
 
 /// A task, or a setting, on its way: it is over when all servers that it went to have answered.
-struct Call {
+struct InFlightCall {
   Task task{};
   std::optional<Key> key{};    ///< of a task
   std::optional<Kind> kind{};  ///< of a task

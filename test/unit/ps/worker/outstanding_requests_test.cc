@@ -1,4 +1,4 @@
-#include "ps/worker/requests.h"
+#include "ps/worker/outstanding_requests.h"
 
 #include <catch2/catch.hpp>
 #include <utility>
@@ -21,8 +21,9 @@ struct Asking {
   using Asked = std::vector<std::pair<std::size_t, FindMissing>>;
   using Recalled = std::vector<std::pair<std::size_t, Recall>>;
 
-  std::shared_ptr<Call> begin(std::size_t answers, std::optional<Kind> kind = std::nullopt) {
-    auto call = std::make_shared<Call>();
+  std::shared_ptr<InFlightCall> begin(std::size_t answers,
+                                      std::optional<Kind> kind = std::nullopt) {
+    auto call = std::make_shared<InFlightCall>();
     call->key = "w";
     call->kind = kind;
     call->what = "push of key 'w'";
@@ -41,24 +42,25 @@ struct Asking {
   Recalled recalls() { return std::exchange(recalled, {}); }
 
   Clock::time_point now = Clock::now();
-  Tally tally;
+  WorkerTally tally;
   Asked asked;
   Recalled recalled;
-  Requests requests{1,
-                    2,
-                    {.stall_report_after = 8s,
-                     .timeout = 40s,
-                     .answer_within = 40s,
-                     .send =
-                         [this](std::size_t server, const ToServer& said) {
-                           if (const auto* const question = std::get_if<FindMissing>(&said)) {
-                             asked.emplace_back(server, *question);
-                           } else {
-                             recalled.emplace_back(server, std::get<Recall>(said));
-                           }
-                         },
-                     .clock = [this] { return now; }},
-                    tally};
+  OutstandingRequests requests{
+      1,
+      2,
+      {.stall_report_after = 8s,
+       .timeout = 40s,
+       .answer_within = 40s,
+       .send =
+           [this](std::size_t server, const ToServer& said) {
+             if (const auto* const question = std::get_if<FindMissing>(&said)) {
+               asked.emplace_back(server, *question);
+             } else {
+               recalled.emplace_back(server, std::get<Recall>(said));
+             }
+           },
+       .clock = [this] { return now; }},
+      tally};
 };
 
 Failure push_not_made(std::vector<int> workers) {

@@ -18,14 +18,14 @@ namespace tutti::ps {
 /// waits for rounds that a worker holds, for other servers may have executed these before it. One
 /// that a worker gives up fails in a synchronous store for all; in an asynchronous one for that
 /// worker, which may make it again.
-class Settings {
+class SettingsQueue {
  public:
   /// What does not keep a setting from being applied returns nothing.
   using Apply = std::function<std::optional<Failure>(const Setting&)>;
   using HasHeldRounds = std::function<bool()>;
 
   /// The rules outlive this.
-  Settings(const Rules& rules, Apply apply, HasHeldRounds has_held_rounds);
+  SettingsQueue(const Rules& rules, Apply apply, HasHeldRounds has_held_rounds);
 
   void add(int worker, const Setting& setting) {
     queues_[static_cast<std::size_t>(worker)].push_back({.setting = setting});
@@ -45,12 +45,12 @@ class Settings {
   void load(ArchiveReader& from);
 
  private:
-  struct Request {
+  struct Queued {
     Setting setting;
     bool is_held = false;  ///< its worker may give it up
     std::optional<Failure> given_up{};
   };
-  using Queue = std::deque<Request>;
+  using Queue = std::deque<Queued>;
   /// One of a leader's that others have yet to make.
   struct Applied {
     int worker = 0;
