@@ -85,10 +85,10 @@ class Intruder {
 
   std::uint16_t server_port() const { return welcome_.servers.at(0).port; }
   net::ProvenPeer call(int rank, const net::Secret& secret, std::uint64_t jobs_off = 0) const {
-    std::vector<net::Way> ways;
-    ways.push_back({connected(server_port()), "127.0.0.1"});
+    std::vector<net::Candidate> candidates;
+    candidates.push_back({connected(server_port()), "127.0.0.1"});
     return net::prove_to(
-        std::move(ways),
+        std::move(candidates),
         {.rank = rank, .secret = secret, .purpose = ps::server_purpose(welcome_.job + jobs_off)}, 0,
         Clock::now() + longest_silence);
   }

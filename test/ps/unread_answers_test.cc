@@ -89,10 +89,10 @@ class Idler {
 
  private:
   net::ProvenPeer call(const net::Secret& secret) const {
-    std::vector<net::Way> ways;
-    ways.push_back({net::start_connecting("127.0.0.1", welcome_.servers.at(0).port, ""), ""});
+    std::vector<net::Candidate> candidates;
+    candidates.push_back({net::start_connecting("127.0.0.1", welcome_.servers.at(0).port, ""), ""});
     return net::prove_to(
-        std::move(ways),
+        std::move(candidates),
         {.rank = welcome_.rank, .secret = secret, .purpose = ps::server_purpose(welcome_.job)}, 0,
         Clock::now() + longest_wait);
   }

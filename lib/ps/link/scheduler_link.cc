@@ -71,13 +71,13 @@ void check_may_use(const Job& job, const std::string& address) {
 
 namespace {
 
-std::vector<net::Way> ways_to(const Job& job, const std::string& source) {
-  std::vector<net::Way> ways;
+std::vector<net::Candidate> candidates_for(const Job& job, const std::string& source) {
+  std::vector<net::Candidate> candidates;
   for (const std::string& address : net::resolve(job.root)) {
     check_may_use(job, address);
-    ways.push_back(net::start_way(address, job.port, source));
+    candidates.push_back(net::start_candidate(address, job.port, source));
   }
-  return ways;
+  return candidates;
 }
 
 }  // namespace
@@ -137,7 +137,8 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options,
   bool met_stranger = false;
   for (Clock::duration pause = 10ms;; pause = std::min<Clock::duration>(2 * pause, 500ms)) {
     try {
-      return net::prove_to(ways_to(job, source), me, static_cast<int>(Role::scheduler), patience);
+      return net::prove_to(candidates_for(job, source), me, static_cast<int>(Role::scheduler),
+                           patience);
     } catch (const Error& error) {
       patience.look_now();
       // Even where a stranger listens: it may go, and let the scheduler listen.

@@ -46,8 +46,8 @@ class Courier {
   Welcome register_worker(bool asynchronous, int staleness);
   void connect(const Welcome& welcome);
   void reach(std::size_t server, base::Clock::time_point deadline);
-  net::Way way_to(std::size_t server) const;
-  net::Way start_way_to(const Welcome::ServerAddress& place) const;
+  net::Candidate candidate_for(std::size_t server) const;
+  net::Candidate start_candidate_for(const Welcome::ServerAddress& place) const;
   net::Identity identity(std::size_t server) const;
   net::Approach approach(std::size_t server) const;
   Channel::Terms terms_for(const Welcome::ServerAddress& server) const;

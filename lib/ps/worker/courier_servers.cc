@@ -52,7 +52,7 @@ Channel::Terms Courier::terms_for(const Welcome::ServerAddress& server) const {
 
 /// On this machine, where memory can be shared, if the server is here. What is kept for another
 /// connection travels in messages.
-net::Way Courier::way_to(std::size_t server) const {
+net::Candidate Courier::candidate_for(std::size_t server) const {
   const Welcome::ServerAddress& place = places_[server];
   if (!place.keeps) {
     if (auto near = net::connect_nearby(job_.nearby_name(place.address, place.port))) {
@@ -60,20 +60,20 @@ net::Way Courier::way_to(std::size_t server) const {
     }
   }
   check_may_use(job_, place.address);
-  net::Way way = start_way_to(place);
-  way.address = fmt::format("{}:{}", place.address, place.port);
-  return way;
+  net::Candidate candidate = start_candidate_for(place);
+  candidate.address = fmt::format("{}:{}", place.address, place.port);
+  return candidate;
 }
 
 /// While the interface is down there is none.
-net::Way Courier::start_way_to(const Welcome::ServerAddress& place) const {
+net::Candidate Courier::start_candidate_for(const Welcome::ServerAddress& place) const {
   std::string source;
   try {
     if (!interface_.empty()) source = net::reachable_addresses(interface_).front();
   } catch (const Error& failure) {
     return {.socket = {}, .address = {}, .failure = failure.what()};
   }
-  return net::start_way(place.address, place.port, source);
+  return net::start_candidate(place.address, place.port, source);
 }
 
 net::Identity Courier::identity(std::size_t server) const {
@@ -86,8 +86,8 @@ net::Identity Courier::identity(std::size_t server) const {
 }
 
 void Courier::reach(std::size_t server, Clock::time_point deadline) {
-  std::vector<net::Way> ways;
-  ways.push_back(way_to(server));
+  std::vector<net::Candidate> candidates;
+  candidates.push_back(candidate_for(server));
   // Meanwhile the scheduler says who is lost.
   const auto look = [this] {
     try {
@@ -100,7 +100,7 @@ void Courier::reach(std::size_t server, Clock::time_point deadline) {
   };
   const base::Patience patience(deadline, look);
   servers_[server]->connect(
-      net::prove_to(std::move(ways), identity(server), static_cast<int>(server), patience),
+      net::prove_to(std::move(candidates), identity(server), static_cast<int>(server), patience),
       patience);
 }
 
@@ -164,9 +164,9 @@ void Courier::call_absent(Clock::time_point now) {
 }
 
 net::Approach Courier::approach(std::size_t server) const {
-  std::vector<net::Way> ways;
-  ways.push_back(way_to(server));
-  return {std::move(ways), identity(server), static_cast<int>(server)};
+  std::vector<net::Candidate> candidates;
+  candidates.push_back(candidate_for(server));
+  return {std::move(candidates), identity(server), static_cast<int>(server)};
 }
 
 /// Calls it; tells whether it is there again. What answers at an address that it had may be
