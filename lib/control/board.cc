@@ -19,7 +19,7 @@ void LossBoard::tell() const noexcept {
   }
 }
 
-std::optional<LostRank> LossBoard::get() const {
+std::optional<FailedRank> LossBoard::get() const {
   // Copied into `own_` before it is returned, so that the answer never changes.
   if (!own_.has_loss()) {
     if (const auto nodes = segment_.loss().get()) own_.report(nodes->rank, nodes->reason);

@@ -19,20 +19,20 @@ class LossBoard {
   /// messages, which tells the other nodes of the loss. `on_loss` is called with a loss that is
   /// first reported here.
   LossBoard(const Segment& segment, net::EpollBell& collector,
-            std::function<void(const LostRank&)> on_loss)
+            std::function<void(const FailedRank&)> on_loss)
       : segment_(segment), collector_(collector), on_loss_(std::move(on_loss)) {}
 
   /// Rings every doorbell of the node. The first loss that this process sees stays.
   void report(int rank, std::string_view reason) noexcept;
   bool has_loss() const noexcept { return own_.has_loss() || segment_.loss().has_loss(); }
-  std::optional<LostRank> get() const;
+  std::optional<FailedRank> get() const;
 
  private:
   void tell() const noexcept;
 
   const Segment& segment_;
   net::EpollBell& collector_;
-  const std::function<void(const LostRank&)> on_loss_;
+  const std::function<void(const FailedRank&)> on_loss_;
   mutable LossSlot own_;
 };
 

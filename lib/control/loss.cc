@@ -14,11 +14,11 @@ bool LossSlot::report(int rank, std::string_view reason) noexcept {
   return true;
 }
 
-std::optional<LostRank> LossSlot::get() const {
+std::optional<FailedRank> LossSlot::get() const {
   if (!has_loss()) return std::nullopt;
   // The length comes from shared memory, so do not trust it beyond the array.
   const auto length = std::min<std::size_t>(length_, reason_.size());
-  return LostRank{rank_, std::string(reason_.data(), length)};
+  return FailedRank{rank_, std::string(reason_.data(), length)};
 }
 
 }  // namespace tutti::control

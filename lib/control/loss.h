@@ -10,7 +10,7 @@ namespace tutti::control {
 
 /// Which rank made the session unusable and why. The reason continues a sentence that begins with
 /// the rank: "its process ended without leaving the store".
-struct LostRank {
+struct FailedRank {
   int rank = -1;
   std::string reason;
 };
@@ -24,7 +24,7 @@ class LossSlot {
   bool has_loss() const noexcept {
     return state_.load(std::memory_order_seq_cst) == State::written;
   }
-  std::optional<LostRank> get() const;
+  std::optional<FailedRank> get() const;
 
  private:
   enum class State : std::uint32_t { free, being_written, written };

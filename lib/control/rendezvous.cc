@@ -23,7 +23,7 @@ using base::Clock;
 /// The steps of meeting, in order; between them the ranks agree that all got so far.
 class Rendezvous {
  public:
-  Rendezvous(int rank, const Settings& settings)
+  Rendezvous(int rank, const ControlSettings& settings)
       : rank_(rank),
         settings_(settings),
         secret_(net::make_secret(settings.secret)),
@@ -49,7 +49,7 @@ class Rendezvous {
   void share_descriptors(Company& company) const;
 
   int rank_;
-  const Settings& settings_;
+  const ControlSettings& settings_;
   net::Secret secret_;
   const base::Patience patience_;
   std::string source_;  // the local address for links, when an interface was named
@@ -175,7 +175,7 @@ std::chrono::milliseconds shortest(const std::vector<std::string>& timeouts) {
 
 }  // namespace
 
-Company find_company(int rank, int size, const AllGather& gather, const Settings& settings) {
+Company find_company(int rank, int size, const AllGather& gather, const ControlSettings& settings) {
   Rendezvous meeting(rank, settings);
   Company company;
   const auto timeouts = agree(gather, [&] { return meeting.listen(); });

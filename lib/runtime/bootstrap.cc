@@ -140,7 +140,7 @@ void Parts::agree(const std::string& what, const std::function<void()>& step) {
 }
 
 void Parts::open_control(const Options& options, OnLoss on_loss) {
-  control::Settings settings;
+  control::ControlSettings settings;
   settings.interface = options.interface;
   settings.encrypts = options.encrypt;
   settings.heartbeat_timeout = options.heartbeat_timeout;

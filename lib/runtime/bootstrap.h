@@ -27,7 +27,7 @@ namespace tutti::runtime {
 class Parts {
  public:
   /// On a control thread, until `close`.
-  using OnLoss = std::function<void(const control::LostRank&)>;
+  using OnLoss = std::function<void(const control::FailedRank&)>;
 
   /// Collective, blocking. Every step that can fail on one rank alone is agreed, so that all ranks
   /// throw together and name the rank that failed.

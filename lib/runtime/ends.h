@@ -29,12 +29,12 @@ class Ends {
   std::optional<control::Presence::Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                                    const std::vector<int>& among = {});
   /// As `Presence::poll_leaving`, but for a process that is known to have ended.
-  std::optional<control::LostRank> poll_leaving(const std::vector<int>& among = {});
+  std::optional<control::FailedRank> poll_leaving(const std::vector<int>& among = {});
 
  private:
-  std::optional<control::LostRank> find_unseen(const std::vector<int>& ranks);
-  std::optional<control::LostRank> notice_of_any(const std::vector<int>& ranks);
-  std::optional<control::LostRank> missing_among(const std::vector<int>& ranks);
+  std::optional<control::FailedRank> find_unseen(const std::vector<int>& ranks);
+  std::optional<control::FailedRank> notice_of_any(const std::vector<int>& ranks);
+  std::optional<control::FailedRank> missing_among(const std::vector<int>& ranks);
 
   control::Presence& presence_;
   net::EndNotices notices_;
@@ -43,7 +43,7 @@ class Ends {
   // When mpirun's children were last counted:
   static constexpr int nobody = -1;
   int suspect_ = nobody;
-  std::optional<control::LostRank> missing_;
+  std::optional<control::FailedRank> missing_;
   std::optional<base::Clock::time_point> wait_until_;
 };
 

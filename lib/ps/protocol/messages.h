@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/failure.h"
 #include "net/message_stream.h"
 #include "tutti/error.h"
 #include "tutti/key.h"
@@ -22,14 +23,8 @@ enum class Role : std::uint8_t { scheduler, server, worker };
 /// "scheduler", "server", "worker".
 std::string_view name(Role role);
 
-/// An error on its way to the process that throws it.
-struct Failure {
-  ErrorCode code = ErrorCode::internal;
-  std::string text;
-  std::vector<int> ranks;  ///< of workers, as in `Error::ranks`
-
-  friend bool operator==(const Failure&, const Failure&) = default;
-};
+/// Its ranks are of workers.
+using base::Failure;
 
 /// More pieces no value has.
 inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 26;

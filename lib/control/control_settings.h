@@ -18,7 +18,7 @@ using AllGather = std::function<std::vector<std::string>(std::string mine)>;
 inline constexpr base::Occasion creation{"while the store was created",
                                          "raise TUTTI_CREATE_SECONDS if the ranks start far apart"};
 
-struct Settings {
+struct ControlSettings {
   /// Network interface between nodes, such as "eth0"; empty: the system chooses.
   std::string interface;
   /// A rank without heartbeat for this long is lost.
@@ -28,7 +28,7 @@ struct Settings {
   /// Called at most once, with the first loss that a control thread of this process notices or is
   /// told of. It runs on that thread, before other ranks learn of the loss from here. It may take a
   /// moment, but must not wait.
-  std::function<void(const LostRank&)> on_loss;
+  std::function<void(const FailedRank&)> on_loss;
   /// Called again and again by every wait in `open` and `share`. Throws if the wait is in vain,
   /// such as when a rank is lost. May be empty.
   std::function<void()> look;
