@@ -15,7 +15,7 @@
 #include "mpi/library.h"
 #include "net/end_notices.h"
 #include "runtime/creating.h"
-#include "runtime/ends.h"
+#include "runtime/failure_detector.h"
 #include "runtime/meeting.h"
 #include "runtime/mpi_watch.h"
 #include "tutti/error.h"
@@ -61,7 +61,7 @@ std::string short_name(const std::string& text) {
 /// MPI is known.
 struct Sight {
   control::Presence* presence = nullptr;
-  std::shared_ptr<Ends> ends;
+  std::shared_ptr<FailureDetector> ends;
 };
 
 net::EndNotices notices_for(const mpi::Launched& launched) {
@@ -83,8 +83,8 @@ Sight start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
                                                           launched->on_machine);
     }
     control::Presence& presence = *here.presence;
-    sight = {&presence, std::make_shared<Ends>(presence, notices_for(*launched),
-                                               control::Siblings(launched->name_space))};
+    sight = {&presence, std::make_shared<FailureDetector>(presence, notices_for(*launched),
+                                                          control::Siblings(launched->name_space))};
     settings.while_starting = watch_start(presence, sight.ends, options);
     settings.while_finalising = watch_end(presence, options);
     settings.leaving = [&presence] { presence.leave(); };

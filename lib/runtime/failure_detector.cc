@@ -1,4 +1,4 @@
-#include "runtime/ends.h"
+#include "runtime/failure_detector.h"
 
 #include <algorithm>
 #include <numeric>
@@ -21,7 +21,7 @@ std::vector<int> all_ranks(int size) {
 
 }  // namespace
 
-std::optional<control::FailedRank> Ends::notice_of_any(const std::vector<int>& ranks) {
+std::optional<control::FailedRank> FailureDetector::notice_of_any(const std::vector<int>& ranks) {
   for (const net::EndNotice& notice : notices_.heard()) {
     const bool is_meant = std::find(ranks.begin(), ranks.end(), notice.worker) != ranks.end();
     if (is_meant) return {{notice.worker, notice.text}};
@@ -30,7 +30,7 @@ std::optional<control::FailedRank> Ends::notice_of_any(const std::vector<int>& r
 }
 
 /// A rank must be missing in two counts, for mpirun may be about to start it.
-std::optional<control::FailedRank> Ends::missing_among(const std::vector<int>& ranks) {
+std::optional<control::FailedRank> FailureDetector::missing_among(const std::vector<int>& ranks) {
   const auto now = base::Clock::now();
   if (presence_.on_machine() != presence_.size()) return std::nullopt;
   if (now < next_count_) return missing_;
@@ -47,17 +47,17 @@ std::optional<control::FailedRank> Ends::missing_among(const std::vector<int>& r
   return missing_;
 }
 
-std::optional<control::FailedRank> Ends::find_unseen(const std::vector<int>& ranks) {
+std::optional<control::FailedRank> FailureDetector::find_unseen(const std::vector<int>& ranks) {
   auto found = notice_of_any(ranks);
   return found ? found : missing_among(ranks);
 }
 
-std::optional<control::FailedRank> Ends::poll_leaving(const std::vector<int>& among) {
+std::optional<control::FailedRank> FailureDetector::poll_leaving(const std::vector<int>& among) {
   return wait_until_ ? std::nullopt : presence_.poll_leaving(among);
 }
 
-std::optional<control::Presence::Lost> Ends::poll_lost(std::chrono::milliseconds stopped_for,
-                                                       const std::vector<int>& among) {
+std::optional<control::Presence::Lost> FailureDetector::poll_lost(
+    std::chrono::milliseconds stopped_for, const std::vector<int>& among) {
   // First, for it knows why a process has ended that had lost another one.
   auto lost = presence_.poll_lost(stopped_for, among);
   if (!lost) {

@@ -1,4 +1,4 @@
-#include "runtime/ends.h"
+#include "runtime/failure_detector.h"
 
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 
 using namespace tutti;
 using namespace std::chrono_literals;
-using tutti::runtime::Ends;
+using tutti::runtime::FailureDetector;
 
 namespace {
 
@@ -24,7 +24,7 @@ struct Launched {
   std::string name = "ends-test-" + std::to_string(::getpid());
   control::Presence presence{name, 0, 4, folder.path(), 1};
   base::Fd listener = net::listen_abstract(name);
-  Ends ends{presence, net::EndNotices(name, "job"), control::Siblings("job")};
+  FailureDetector ends{presence, net::EndNotices(name, "job"), control::Siblings("job")};
   base::Fd helper = net::accept_one(listener);
 
   void say(const std::string& packet) const {

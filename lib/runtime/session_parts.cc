@@ -1,4 +1,4 @@
-#include "runtime/bootstrap.h"
+#include "runtime/session_parts.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -88,9 +88,10 @@ std::string new_secret() {
 
 }  // namespace
 
-std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss on_loss) {
+std::unique_ptr<SessionParts> SessionParts::open(World world, const Options& options,
+                                                 OnLoss on_loss) {
   base::set_log_rank(world.world_rank());
-  std::unique_ptr<Parts> parts(new Parts(std::move(world)));
+  std::unique_ptr<SessionParts> parts(new SessionParts(std::move(world)));
   try {
     parts->open_all(options, std::move(on_loss));
   } catch (...) {
@@ -101,7 +102,7 @@ std::unique_ptr<Parts> Parts::open(World world, const Options& options, OnLoss o
   return parts;
 }
 
-void Parts::open_all(const Options& options, OnLoss on_loss) {
+void SessionParts::open_all(const Options& options, OnLoss on_loss) {
   compare_ranks(options);
   open_control(options, std::move(on_loss));
   open_communicators();
@@ -109,12 +110,12 @@ void Parts::open_all(const Options& options, OnLoss on_loss) {
   open_timeline(options);
 }
 
-void Parts::compare_ranks(const Options& options) {
+void SessionParts::compare_ranks(const Options& options) {
   const auto facts = facts_to_agree_on(options);
   check_equal(facts, world_.all_gather(pack(facts), "every rank to create its store"));
 }
 
-void Parts::agree(const std::string& what, const std::function<void()>& step) {
+void SessionParts::agree(const std::string& what, const std::function<void()>& step) {
   bool all_know = false;
   const auto gather = [&](std::string mine) {
     auto all = world_.all_gather(std::move(mine), "every rank to " + what);
@@ -139,7 +140,7 @@ void Parts::agree(const std::string& what, const std::function<void()>& step) {
   }
 }
 
-void Parts::open_control(const Options& options, OnLoss on_loss) {
+void SessionParts::open_control(const Options& options, OnLoss on_loss) {
   control::ControlSettings settings;
   settings.interface = options.interface;
   settings.encrypts = options.encrypt;
@@ -167,13 +168,13 @@ void Parts::open_control(const Options& options, OnLoss on_loss) {
   mpi::check_thread_level(topology().node_count(), options.user_makes_no_mpi_calls);
 }
 
-void Parts::open_communicators() {
+void SessionParts::open_communicators() {
   if (topology().node_count() == 1) return;
   data_ = world_.duplicate();
   gate_ = world_.duplicate();
 }
 
-void Parts::open_memory(const Options& options) {
+void SessionParts::open_memory(const Options& options) {
   machine_ = agreed_machine(world_, topology());
   tuning_ = collective::Tuning::choose(topology(), options.slice_bytes, machine_);
   const shm::NodeMemory::Layout layout = tuning_.layout(topology());
@@ -216,7 +217,7 @@ void Parts::open_memory(const Options& options) {
   open_device(std::move(device_stagings.front()), options);
 }
 
-void Parts::open_device(base::Fd staging, const Options& options) {
+void SessionParts::open_device(base::Fd staging, const Options& options) {
   const std::vector<base::Doorbell*> doorbells(control_->doorbells().begin(),
                                                control_->doorbells().end());
   device_ =
@@ -231,7 +232,7 @@ void Parts::open_device(base::Fd staging, const Options& options) {
                                    tuning_, options.gpu);
 }
 
-base::Mapper Parts::mapper() {
+base::Mapper SessionParts::mapper() {
   return [this](const base::Fd& file, std::size_t bytes) {
     std::shared_ptr<base::Mapping> mapping = world_.map(file, bytes);
     if (data_) data_->hold(mapping);
@@ -239,7 +240,7 @@ base::Mapper Parts::mapper() {
   };
 }
 
-void Parts::open_peers(base::Fd memory) {
+void SessionParts::open_peers(base::Fd memory) {
   peer_side_ = std::make_unique<PeerSide>(
       topology(),
       PeerSide::Memory{.file = std::move(memory),
@@ -250,8 +251,8 @@ void Parts::open_peers(base::Fd memory) {
       protocol_.key_timeout, [this](int rank) { return control_->is_closing(rank); });
 }
 
-void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
-                       const std::vector<base::Fd>& arenas) {
+void SessionParts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
+                              const std::vector<base::Fd>& arenas) {
   const base::Mapper map = mapper();
   segment_ = map(segment, layout.bytes());
   std::vector<std::span<std::byte>> views;
@@ -266,43 +267,43 @@ void Parts::map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& se
                                               control_->doorbells(), std::move(views));
 }
 
-void Parts::open_timeline(const Options& options) {
+void SessionParts::open_timeline(const Options& options) {
   timeline_files_ = TimelineFiles::open(world_, topology(), options);
   const std::size_t capacity = timeline_files_ ? observe::Timeline::usual_capacity : 0;
   timeline_ = std::make_unique<observe::Timeline>(capacity);
   if (timeline_->is_on()) engine_->record_in(*timeline_);
 }
 
-base::Doorbell& Parts::bell() {
+base::Doorbell& SessionParts::bell() {
   return *control_->doorbells()[static_cast<std::size_t>(topology().local_index())];
 }
 
-Tensor Parts::allocate(const Shape& shape, DType dtype) {
+Tensor SessionParts::allocate(const Shape& shape, DType dtype) {
   return {arena_->allocate(shape.count() * size_of(dtype)), shape, dtype};
 }
 
-std::size_t Parts::segment_bytes() const {
+std::size_t SessionParts::segment_bytes() const {
   return segment_share(segment_->size(), topology()) +
          segment_share(control::Segment::bytes(topology().local_size(), topology().size),
                        topology());
 }
 
-void Parts::on_mpi_finalise(std::function<void()> stop) {
+void SessionParts::on_mpi_finalise(std::function<void()> stop) {
   stop_hook_ = stop ? std::make_unique<mpi::StopHook>(std::move(stop)) : nullptr;
 }
 
-void Parts::leave_communicators() {
+void SessionParts::leave_communicators() {
   if (data_) data_->abandon();
   if (gate_) gate_->abandon();
 }
 
-void Parts::abandon_mpi(bool told) {
+void SessionParts::abandon_mpi(bool told) {
   leave_communicators();
   if (world_.duplicate) mpi::abandon(told);
 }
 
-void Parts::wait_for_followers(std::chrono::milliseconds notice_after,
-                               std::chrono::milliseconds limit) {
+void SessionParts::wait_for_followers(std::chrono::milliseconds notice_after,
+                                      std::chrono::milliseconds limit) {
   const auto start = base::Clock::now();
   for (auto wait = notice_after;; wait *= 2) {
     const auto until = std::min(base::Clock::now() + wait, start + limit);
@@ -316,26 +317,26 @@ void Parts::wait_for_followers(std::chrono::milliseconds notice_after,
   }
 }
 
-void Parts::write_timeline(bool lost) {
+void SessionParts::write_timeline(bool lost) {
   if (!timeline_files_) return;
   timeline_files_->write_part(*timeline_);
   if (lost) timeline_files_->leave_part();
 }
 
-void Parts::merge_timeline() {
+void SessionParts::merge_timeline() {
   if (timeline_files_ && world_.rank == 0) timeline_files_->merge();
 }
 
-void Parts::abandon_in_child() {
+void SessionParts::abandon_in_child() {
   control_->abandon_in_child();
 }
 
-std::uint64_t Parts::control_messages() const {
+std::uint64_t SessionParts::control_messages() const {
   const auto counters = control_->counters();
   return counters.sent + counters.received;
 }
 
-void Parts::close() {
+void SessionParts::close() {
   // It rings the control plane's doorbells.
   peer_side_.reset();
   control_.reset();

@@ -18,10 +18,10 @@ namespace tutti::runtime {
 ///   ended before they came.
 ///
 /// For one thread at a time: tutti-watch in MPI_Init, then the thread that creates the store.
-class Ends {
+class FailureDetector {
  public:
   /// `presence` outlives this.
-  Ends(control::Presence& presence, net::EndNotices notices, control::Siblings siblings)
+  FailureDetector(control::Presence& presence, net::EndNotices notices, control::Siblings siblings)
       : presence_(presence), notices_(std::move(notices)), siblings_(std::move(siblings)) {}
 
   /// As `Presence::poll_lost`. A process that is seen to end is lost when the launcher has said how

@@ -24,14 +24,14 @@
 namespace tutti::runtime {
 
 /// What a session is made of, built together by all ranks and taken apart in reverse.
-class Parts {
+class SessionParts {
  public:
   /// On a control thread, until `close`.
   using OnLoss = std::function<void(const control::FailedRank&)>;
 
   /// Collective, blocking. Every step that can fail on one rank alone is agreed, so that all ranks
   /// throw together and name the rank that failed.
-  static std::unique_ptr<Parts> open(World world, const Options& options, OnLoss on_loss);
+  static std::unique_ptr<SessionParts> open(World world, const Options& options, OnLoss on_loss);
 
   const topology::Topology& topology() const { return control_->topology(); }
   const coordinator::Settings& protocol() const { return protocol_; }
@@ -70,7 +70,7 @@ class Parts {
   void close();
 
  private:
-  explicit Parts(World world) : world_(std::move(world)) {}
+  explicit SessionParts(World world) : world_(std::move(world)) {}
   void open_all(const Options& options, OnLoss on_loss);
   void compare_ranks(const Options& options);
   void open_control(const Options& options, OnLoss on_loss);
