@@ -84,7 +84,7 @@ class ServerStore : public Backend {
   }
 
   Pending submit(const MethodCall& call) override;
-  void configure(const Setting& setting) override;
+  void configure(const SettingCall& setting) override;
   void close() override {
     if (fork_.is_in_child()) return;
     base::refuse_in_callback("close()");
@@ -114,8 +114,8 @@ class ServerStore : public Backend {
     const base::Lock lock(mutex_);
     return compression_;
   }
-  void compress(const Setting& setting);
-  void save_states(const Setting& setting);
+  void compress(const SettingCall& setting);
+  void save_states(const SettingCall& setting);
   void load_states(const std::string& path);
 
   const base::ForkGuard fork_;
@@ -204,7 +204,7 @@ Pending ServerStore::submit(const MethodCall& call) {
   return Pending(std::move(completion));
 }
 
-void ServerStore::configure(const Setting& setting) {
+void ServerStore::configure(const SettingCall& setting) {
   base::refuse_in_callback(name(setting.method));
   switch (setting.method) {
     case Method::set_optimizer:
@@ -218,7 +218,7 @@ void ServerStore::configure(const Setting& setting) {
   }
 }
 
-void ServerStore::compress(const Setting& setting) {
+void ServerStore::compress(const SettingCall& setting) {
   const ps::Compression chosen = ps::compression_named(setting.value, setting.threshold);
   if (setting.after_tensors) refuse_late(setting, ": what came before it was sent otherwise");
   worker_->set_compression(chosen);
@@ -226,7 +226,7 @@ void ServerStore::compress(const Setting& setting) {
   compression_ = chosen;
 }
 
-void ServerStore::save_states(const Setting& setting) {
+void ServerStore::save_states(const SettingCall& setting) {
   optimizer::Saved saved = worker_->states();
   if (!setting.dump_optimizer) saved.optimizer.reset();
   base::write_sealed(setting.value, optimizer::write_saved(saved));
