@@ -1,4 +1,4 @@
-#include "python/lane.h"
+#include "python/callback_queue.h"
 
 #include <pthread.h>
 
@@ -11,23 +11,23 @@ namespace tutti::python {
 namespace {
 
 // Never destroyed: the library's threads use them until the process ends. Guarded by the GIL.
-Lane* callbacks_lane = new Lane("tutti-callbacks");
-Lane* wakeups_lane = new Lane("tutti-wakeups");
+CallbackQueue* callbacks_queue = new CallbackQueue("tutti-callbacks");
+CallbackQueue* wakeups_queue = new CallbackQueue("tutti-wakeups");
 
 /// A forked child has neither their threads nor, perhaps, the thread that held a mutex.
 void renew_in_child() {
-  callbacks_lane = new Lane(callbacks_lane->name());
-  wakeups_lane = new Lane(wakeups_lane->name());
+  callbacks_queue = new CallbackQueue(callbacks_queue->name());
+  wakeups_queue = new CallbackQueue(wakeups_queue->name());
 }
 
 [[maybe_unused]] const int renews_in_child = ::pthread_atfork(nullptr, nullptr, renew_in_child);
 
 /// (callback, error), or None.
-nb::object next(Lane& lane) {
-  std::optional<Lane::Job> job;
+nb::object next(CallbackQueue& queue) {
+  std::optional<CallbackQueue::Job> job;
   {
     const WithoutGil unlocked;
-    job = lane.take();
+    job = queue.take();
   }
   if (!job) return nb::none();
   return nb::make_tuple(nb::steal(job->callback), to_exception(job->error));
@@ -41,7 +41,7 @@ void report(nb::handle raised, nb::handle callback) {
 
 }  // namespace
 
-void Lane::after(const Pending& pending, nb::object callback) {
+void CallbackQueue::after(const Pending& pending, nb::object callback) {
   start();
   pending.then([this, owned = callback.ptr()](std::exception_ptr error) {
     add({owned, std::move(error)});
@@ -50,19 +50,20 @@ void Lane::after(const Pending& pending, nb::object callback) {
   callback.release();
 }
 
-void Lane::start() {
+void CallbackQueue::start() {
   if (started_) return;
-  nb::module_::import_("tutti._lanes").attr("start")(nb::cast(this, nb::rv_policy::reference));
+  nb::module_::import_("tutti._callback_queues")
+      .attr("start")(nb::cast(this, nb::rv_policy::reference));
   started_ = true;
 }
 
-void Lane::add(Job job) {
+void CallbackQueue::add(Job job) {
   const std::lock_guard lock(mutex_);
   jobs_.push_back(std::move(job));
   changed_.notify_one();
 }
 
-std::optional<Lane::Job> Lane::take() {
+std::optional<CallbackQueue::Job> CallbackQueue::take() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return closed_ || !jobs_.empty(); });
   if (jobs_.empty()) return std::nullopt;
@@ -71,27 +72,28 @@ std::optional<Lane::Job> Lane::take() {
   return job;
 }
 
-void Lane::close() {
+void CallbackQueue::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   changed_.notify_one();
 }
 
-Lane& callbacks() {
-  return *callbacks_lane;
+CallbackQueue& callbacks() {
+  return *callbacks_queue;
 }
 
-Lane& wakeups() {
-  return *wakeups_lane;
+CallbackQueue& wakeups() {
+  return *wakeups_queue;
 }
 
-void bind_lanes(nb::module_& module) {
-  nb::class_<Lane>(module, "Lane", "What a thread of the package's own has to call.")
-      .def_prop_ro("name", &Lane::name, "Of its thread.")
+void bind_callback_queues(nb::module_& module) {
+  nb::class_<CallbackQueue>(module, "CallbackQueue",
+                            "What a thread of the package's own has to call.")
+      .def_prop_ro("name", &CallbackQueue::name, "Of its thread.")
       .def(
-          "next", &next, "Waits for the next (callback, error); None when the lane is closed.",
+          "next", &next, "Waits for the next (callback, error); None when the queue is closed.",
           nb::sig("def next(self) -> tuple[Callable[[Error | None], object], Error | None] | None"))
-      .def("close", &Lane::close, "Its thread does what is there, and ends.");
+      .def("close", &CallbackQueue::close, "Its thread does what is there, and ends.");
   module.def("report", &report, nb::arg("raised"), nb::arg("callback"),
              "Hands an exception of a callback to sys.unraisablehook.");
 }

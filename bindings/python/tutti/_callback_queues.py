@@ -24,14 +24,14 @@ def refuse_async(callback):
                         "write `await pending` in a coroutine")
 
 
-def start(lane):
-    thread = threading.Thread(target=_run, args=(lane,), name=lane.name, daemon=True)
+def start(queue):
+    thread = threading.Thread(target=_run, args=(queue,), name=queue.name, daemon=True)
     thread.start()
-    atexit.register(_stop, lane, thread, os.getpid())
+    atexit.register(_stop, queue, thread, os.getpid())
 
 
-def _run(lane):
-    while (job := lane.next()) is not None:
+def _run(queue):
+    while (job := queue.next()) is not None:
         callback, error = job
         try:
             callback(error)
@@ -40,9 +40,9 @@ def _run(lane):
         del job, callback, error  # what they hold is not kept until the next one comes
 
 
-def _stop(lane, thread, process):
+def _stop(queue, thread, process):
     """Calls that are done have been called back when the interpreter ends."""
     if process != os.getpid():
         return
-    lane.close()
+    queue.close()
     thread.join(PATIENCE)

@@ -15,12 +15,12 @@ namespace nb = nanobind;
 /// Calls of a store that MXNet's engine starts when their arrays are ready, and that are done for
 /// it when the store has exchanged them: nobody waits. A call that fails fails the arrays that it
 /// was to write, and whoever waits for these gets the error.
-class Engine {
+class DependencyEngine {
  public:
   enum class Kind { pushpull, broadcast, push, pull };
 
   /// Throws as Library's constructor does.
-  Engine(const std::string& path, std::shared_ptr<KVStore> store);
+  DependencyEngine(const std::string& path, std::shared_ptr<KVStore> store);
 
   /// What one call exchanges.
   struct Call {

@@ -1,4 +1,4 @@
-#include "python/mxnet/exchange.h"
+#include "python/mxnet/dependency_engine.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -20,7 +20,7 @@
 namespace tutti::python::mxnet {
 namespace {
 
-using Kind = Engine::Kind;
+using Kind = DependencyEngine::Kind;
 
 /// The engine's operations that exchange something now, until the program abandons them.
 class UnderWay {
@@ -73,10 +73,10 @@ std::exception_ptr program_ends() {
 }
 
 /// A call while the engine has it.
-class Exchange {
+class EngineCall {
  public:
-  Exchange(std::shared_ptr<const Library> library, std::weak_ptr<KVStore> store, Engine::Call call,
-           Kind kind)
+  EngineCall(std::shared_ptr<const Library> library, std::weak_ptr<KVStore> store,
+             DependencyEngine::Call call, Kind kind)
       : library_(std::move(library)),
         store_(std::move(store)),
         key_(std::move(call.key)),
@@ -85,13 +85,13 @@ class Exchange {
     share(call.ins, ins_);
     share(call.outs, outs_);
   }
-  ~Exchange() {
+  ~EngineCall() {
     for (const auto* const arrays : {&ins_, &outs_}) {
       for (const Handle array : *arrays) library_->free(array);
     }
   }
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  EngineCall(const EngineCall&) = delete;
+  EngineCall& operator=(const EngineCall&) = delete;
 
   /// On a thread of the engine: the arrays are this call's until `done` is called.
   void start(const OnComplete& done) noexcept {
@@ -108,7 +108,7 @@ class Exchange {
 
   /// When the engine no longer needs it. The store may still write into the arrays of a call that
   /// was abandoned: these stay until the process is gone.
-  static void drop(Exchange* exchange) {
+  static void drop(EngineCall* exchange) {
     if (!under_way().abandoned()) delete exchange;
   }
 
@@ -157,19 +157,19 @@ class Exchange {
 };
 
 void run(void* /*context*/, void* on_complete, void* exchange) {
-  static_cast<Exchange*>(exchange)->start(*static_cast<const OnComplete*>(on_complete));
+  static_cast<EngineCall*>(exchange)->start(*static_cast<const OnComplete*>(on_complete));
 }
 
 void destroy(void* exchange) {
-  Exchange::drop(static_cast<Exchange*>(exchange));
+  EngineCall::drop(static_cast<EngineCall*>(exchange));
 }
 
 }  // namespace
 
-Engine::Engine(const std::string& path, std::shared_ptr<KVStore> store)
+DependencyEngine::DependencyEngine(const std::string& path, std::shared_ptr<KVStore> store)
     : library_(std::make_shared<const Library>(path)), store_(std::move(store)) {}
 
-void Engine::finish_at_exit() const {
+void DependencyEngine::finish_at_exit() const {
   Store::call_last([library = library_, owner = ::getpid()](int status) {
     if (::getpid() != owner) return;  // in a forked child nothing goes on
     if (status == 0) {
@@ -188,13 +188,13 @@ void Engine::finish_at_exit() const {
   });
 }
 
-void Engine::push(Call call, Kind kind) {
+void DependencyEngine::push(Call call, Kind kind) {
   // What is read is the operation's own, too: it may have to be laid out anew.
   std::vector<Handle> used = call.ins;
   used.insert(used.end(), call.outs.begin(), call.outs.end());
   used.push_back(call.turn);
   const int priority = call.priority;
-  auto exchange = std::make_unique<Exchange>(library_, store_, std::move(call), kind);
+  auto exchange = std::make_unique<EngineCall>(library_, store_, std::move(call), kind);
   // The engine destroys it, also where it refuses the operation.
   library_->push({run, exchange.release(), destroy, priority, "tutti"}, used);
 }
@@ -215,16 +215,16 @@ std::vector<Handle> to_handles(const std::vector<std::uintptr_t>& addresses) {
 }
 
 template <Kind kind>
-void exchange(Engine& engine, nb::handle key, const std::vector<std::uintptr_t>& ins,
+void exchange(DependencyEngine& engine, nb::handle key, const std::vector<std::uintptr_t>& ins,
               const std::vector<std::uintptr_t>& outs, std::uintptr_t turn, int priority) {
-  Engine::Call call{Arguments(key).keys().front(), to_handles(ins), to_handles(outs),
-                    to_handle(turn), priority};
+  DependencyEngine::Call call{Arguments(key).keys().front(), to_handles(ins), to_handles(outs),
+                              to_handle(turn), priority};
   const WithoutGil unlocked;
   engine.push(std::move(call), kind);
 }
 
 template <Kind kind>
-void add_call(nb::class_<Engine>& engine, const char* name) {
+void add_call(nb::class_<DependencyEngine>& engine, const char* name) {
   using nb::arg;
   engine.def(name, &exchange<kind>, arg("key"), arg("ins"), arg("outs"), arg("turn"),
              arg("priority"), nb::sig(("def " + std::string(name) + parameters).c_str()));
@@ -235,15 +235,17 @@ void add_call(nb::class_<Engine>& engine, const char* name) {
 void bind_mxnet(nb::module_& module) {
   using nb::arg;
   nb::module_ mxnet = module.def_submodule("mxnet", "What tutti.mxnet is made of.");
-  nb::class_<Engine> engine(mxnet, "Engine", "Calls of a store that MXNet's engine starts.");
+  nb::class_<DependencyEngine> engine(mxnet, "DependencyEngine",
+                                      "Calls of a store that MXNet's engine starts.");
   engine
       .def(
           "__init__",
-          [](Engine* self, const std::string& path, const Store& store) {
-            new (self) Engine(path, store.opened("tutti.mxnet"));
+          [](DependencyEngine* self, const std::string& path, const Store& store) {
+            new (self) DependencyEngine(path, store.opened("tutti.mxnet"));
           },
           arg("path"), arg("store"))
-      .def("finish_at_exit", &Engine::finish_at_exit, nb::sig("def finish_at_exit(self) -> None"));
+      .def("finish_at_exit", &DependencyEngine::finish_at_exit,
+           nb::sig("def finish_at_exit(self) -> None"));
   add_call<Kind::pushpull>(engine, "pushpull");
   add_call<Kind::broadcast>(engine, "broadcast");
   add_call<Kind::push>(engine, "push");
