@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "control/board.h"
 #include "control/control_settings.h"
 #include "control/departures.h"
+#include "control/loss_board.h"
 #include "control/responder.h"
 #include "net/message_stream.h"
 #include "topology/topology.h"

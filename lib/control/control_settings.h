@@ -7,7 +7,7 @@
 
 #include "base/mapping.h"
 #include "base/patience.h"
-#include "control/loss.h"
+#include "control/loss_slot.h"
 
 namespace tutti::control {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "control/loss.h"
+#include "control/loss_slot.h"
 #include "net/bytes.h"
 
 namespace tutti::control {

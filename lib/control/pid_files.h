@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "control/loss.h"
+#include "control/loss_slot.h"
 
 namespace tutti::control {
 

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "control/creations.h"
-#include "control/loss.h"
+#include "control/loss_slot.h"
 #include "control/pid_files.h"
 
 namespace tutti::control {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "control/loss.h"
+#include "control/loss_slot.h"
 
 namespace tutti::runtime {
 

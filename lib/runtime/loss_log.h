@@ -2,7 +2,7 @@
 #include <atomic>
 #include <string>
 
-#include "control/loss.h"
+#include "control/loss_slot.h"
 #include "runtime/inbox.h"
 #include "runtime/place.h"
 

@@ -18,8 +18,8 @@
 #include "control/agree.h"
 #include "control/segment.h"
 #include "runtime/agreement.h"
+#include "runtime/coordinator_responder.h"
 #include "runtime/footprint.h"
-#include "runtime/responder.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {

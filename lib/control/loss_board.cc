@@ -1,4 +1,4 @@
-#include "control/board.h"
+#include "control/loss_board.h"
 
 namespace tutti::control {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "control/loss.h"
+#include "control/loss_slot.h"
 #include "control/segment.h"
 #include "net/epoll_bell.h"
 

@@ -1,4 +1,4 @@
-#include "control/loss.h"
+#include "control/loss_slot.h"
 
 #include <algorithm>
 

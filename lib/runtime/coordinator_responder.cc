@@ -1,4 +1,4 @@
-#include "runtime/responder.h"
+#include "runtime/coordinator_responder.h"
 
 #include "base/heap.h"
 #include "base/log.h"
