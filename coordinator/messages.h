@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/failure.h"
 #include "coordinator/types.h"
 #include "tutti/error.h"
 
@@ -18,12 +19,7 @@ using KeyId = std::uint32_t;
 /// Counts a key's uses, so that nobody's round w is paired with another's round w+1.
 using Round = std::uint64_t;
 
-struct Failure {
-  ErrorCode code = ErrorCode::internal;
-  std::string text;
-  std::vector<int> ranks{};  ///< what `Error::ranks` tells
-  friend bool operator==(const Failure&, const Failure&) = default;
-};
+using base::Failure;
 
 struct ReadyCall {
   KeyId id = 0;

@@ -99,7 +99,7 @@ void Participant::handle(const LostRank& lost) {
                          ? fmt::format("rank {} failed: {}", lost.rank, lost.reason)
                          : fmt::format("rank {} is lost: {}", lost.rank, lost.reason);
   text += "; " + flight_text(rank_, keys_in_flight());
-  lost_ = Lost{lost.rank, text};
+  lost_ = PeerLost{lost.rank, text};
   actions_.emplace_back(*lost_);
 }
 

@@ -52,7 +52,7 @@ struct JoinDone {
 /// This rank may leave: its end counts as no death any more.
 struct DepartDone {};
 /// Terminal: every call, barrier and join in flight fails with it, code `peer_lost`.
-struct Lost {
+struct PeerLost {
   int rank;
   std::string message;
 };
@@ -61,7 +61,7 @@ struct Notice {
   std::string text;
 };
 using Action = std::variant<Send, Enter, Withdraw, CloseGate, Finish, BarrierDone, JoinDone,
-                            DepartDone, Lost, Notice>;
+                            DepartDone, PeerLost, Notice>;
 
 /// One rank's side of the ordering protocol: a plain value, driven by one thread. It has no clock:
 /// events happen at the time of the last `tick`. After any event, take the actions.
@@ -273,7 +273,7 @@ class Participant {
   bool owes_drained_ = false;
   bool may_leave_ = false;
   bool left_ = false;
-  std::optional<Lost> lost_;
+  std::optional<PeerLost> lost_;
   std::optional<Time> gate_notice_at_;
 
   std::vector<Action> actions_;

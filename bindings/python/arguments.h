@@ -29,7 +29,7 @@ class Arguments {
 
   std::vector<Key> keys_;
   bool is_list_;
-  std::shared_ptr<Arrays> arrays_;
+  std::shared_ptr<HeldArrays> arrays_;
 };
 
 /// Throws TypeError for what is no key, `invalid_argument` for an integer that no key holds.

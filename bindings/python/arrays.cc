@@ -47,7 +47,7 @@ constexpr std::array<ElementType, 8> element_types{{
 
 /// How numpy describes an array to C: PyArrayInterface of its array interface protocol. Its DLPack
 /// takes several times as long.
-struct Interface {
+struct ArrayInterface {
   int two;
   int dimensions;
   char kind;
@@ -82,7 +82,7 @@ bool is_numpy(nb::handle array) {
   return Py_TYPE(array.ptr()) == numpy_array();
 }
 
-/// The capsule around an `Interface`.
+/// The capsule around an `ArrayInterface`.
 nb::object interface_of(nb::handle array) {
   static PyObject* const name = PyUnicode_InternFromString("__array_struct__");
   nb::object capsule = nb::steal(PyObject_GetAttr(array.ptr(), name));
@@ -154,7 +154,7 @@ bool is_plain(nb::handle array, char kind) {
   return !type.is(nb::module_::import_("numpy").attr("void"));
 }
 
-std::optional<DType> dtype_of(nb::handle array, const Interface& found, Elements elements) {
+std::optional<DType> dtype_of(nb::handle array, const ArrayInterface& found, Elements elements) {
   const auto* const type =
       std::find_if(element_types.begin(), element_types.end(), [&](const ElementType& each) {
         return each.numpy_kind == found.kind &&
@@ -169,16 +169,16 @@ std::optional<DType> dtype_of(nb::handle array, const Interface& found, Elements
 }
 
 /// Whether the array can be used in place.
-bool is_usable(const Interface& found, Access access) {
-  const int needed = Interface::c_contiguous | Interface::native |
-                     (access == Access::write ? Interface::writable : 0);
+bool is_usable(const ArrayInterface& found, Access access) {
+  const int needed = ArrayInterface::c_contiguous | ArrayInterface::native |
+                     (access == Access::write ? ArrayInterface::writable : 0);
   return (found.flags & needed) == needed;
 }
 
 Tensor from_numpy(nb::handle array, Access access, Elements elements, Device device,
-                  const std::shared_ptr<Arrays>& arrays) {
+                  const std::shared_ptr<HeldArrays>& arrays) {
   const nb::object capsule = interface_of(array);
-  const auto& found = *static_cast<Interface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  const auto& found = *static_cast<ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
   const std::optional<DType> dtype = dtype_of(array, found, elements);
   if (!dtype || !is_usable(found, access)) refuse(array, access, elements);
   Tensor tensor(std::shared_ptr<void>(arrays, found.data),
@@ -198,13 +198,13 @@ bool is_torch(nb::handle array) {
 }
 
 /// A capsule of DLPack does not keep torch from giving the tensor other memory, and freeing this.
-void pin(nb::handle array, Arrays& arrays) {
+void pin(nb::handle array, HeldArrays& arrays) {
   arrays.objects.push_back(nb::module_::import_("tutti._arrays").attr("pinned")(array));
 }
 
 /// The memory of torch's tensor, whose dtype torch puts into no capsule.
 Tensor from_torchs_memory(nb::handle array, Access access, Device device,
-                          const std::shared_ptr<Arrays>& arrays) {
+                          const std::shared_ptr<HeldArrays>& arrays) {
   const nb::object found =
       nb::module_::import_("tutti._arrays").attr("memory_of")(array, access == Access::write);
   const auto [address, shape, bytes] =
@@ -229,7 +229,7 @@ nb::object tried(nb::handle object, PyObject* method) {
 /// nothing if torch gives numpy no such tensor, or the store takes no such array: DLPack's way has
 /// all dtypes, and says why it refuses a tensor.
 std::optional<Tensor> from_torch(nb::handle array, Access access, Elements elements, Device device,
-                                 const std::shared_ptr<Arrays>& arrays) {
+                                 const std::shared_ptr<HeldArrays>& arrays) {
   static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
   static PyObject* const detach = PyUnicode_InternFromString("detach");
   static PyObject* const numpy = PyUnicode_InternFromString("numpy");
@@ -243,7 +243,7 @@ std::optional<Tensor> from_torch(nb::handle array, Access access, Elements eleme
   const nb::object view = tried(detached, numpy);
   if (!view.is_valid() || !is_numpy(view)) return std::nullopt;
   const nb::object capsule = interface_of(view);
-  const auto& found = *static_cast<Interface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  const auto& found = *static_cast<ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
   if (!dtype_of(view, found, elements) || !is_usable(found, access)) return std::nullopt;
   return from_numpy(view, access, elements, device, arrays);
 }
@@ -255,7 +255,7 @@ bool is_conjugated(nb::handle array, nb::dlpack::dtype type) {
 }
 
 Tensor from_dlpack(nb::handle array, Access access, Elements elements, Device device,
-                   const std::shared_ptr<Arrays>& arrays) {
+                   const std::shared_ptr<HeldArrays>& arrays) {
   if (is_out_of_bounds(array, access)) refuse(array, access, elements);
   std::optional<Borrowed> borrowed =
       access == Access::write ? imported<Writable>(array) : imported<Readable>(array);
@@ -289,7 +289,7 @@ bool is_on_gpu(nb::handle array) {
 }
 
 Tensor from_capsule(nb::handle array, nb::handle capsule, Access access, Elements elements,
-                    Device device, const std::shared_ptr<Arrays>& arrays) {
+                    Device device, const std::shared_ptr<HeldArrays>& arrays) {
   nb::ndarray<nb::c_contig> imported;
   if (!nb::try_cast(capsule, imported, false)) refuse(array, access, elements);
   const std::optional<DType> dtype = dtype_of(imported.dtype(), elements);
@@ -300,7 +300,8 @@ Tensor from_capsule(nb::handle array, nb::handle capsule, Access access, Element
   return tensor;
 }
 
-Tensor from_interface(nb::handle interface, Device device, const std::shared_ptr<Arrays>& arrays) {
+Tensor from_interface(nb::handle interface, Device device,
+                      const std::shared_ptr<HeldArrays>& arrays) {
   const auto [address, shape, dtype] =
       nb::cast<std::tuple<std::uintptr_t, std::vector<std::int64_t>, std::string>>(interface);
   void* const data = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
@@ -310,7 +311,7 @@ Tensor from_interface(nb::handle interface, Device device, const std::shared_ptr
 
 /// Without waiting for the array's library: the store's work follows that in its stream.
 Tensor from_gpu(nb::handle array, Access access, Elements elements,
-                const std::shared_ptr<Arrays>& arrays) {
+                const std::shared_ptr<HeldArrays>& arrays) {
   if (is_out_of_bounds(array, access)) refuse(array, access, elements);
   const nb::module_ gpu = nb::module_::import_("tutti._gpu");
   const auto [index, stream] =
@@ -329,7 +330,7 @@ Tensor from_gpu(nb::handle array, Access access, Elements elements,
 }  // namespace
 
 Tensor to_tensor(nb::handle array, Access access, Elements elements, int device,
-                 const std::shared_ptr<Arrays>& arrays) {
+                 const std::shared_ptr<HeldArrays>& arrays) {
   const Device cpu{Device::Kind::cpu, device};
   if (is_numpy(array)) return from_numpy(array, access, elements, cpu, arrays);
   if (nb::isinstance<GpuArray>(array)) return nb::cast<const GpuArray&>(array).tensor;

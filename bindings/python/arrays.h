@@ -18,7 +18,7 @@ enum class Elements { added, moved };
 /// the GIL. Throws TypeError for what is no array, InvalidArgumentError for one that cannot be used
 /// in place; the text says what to do.
 Tensor to_tensor(nb::handle array, Access access, Elements elements, int device,
-                 const std::shared_ptr<Arrays>& arrays);
+                 const std::shared_ptr<HeldArrays>& arrays);
 
 /// A numpy array of the tensor's bytes, which owns its memory.
 nb::object to_numpy(const Tensor& tensor);

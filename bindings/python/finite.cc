@@ -14,7 +14,7 @@ namespace tutti::python {
 namespace {
 
 /// What is in a tensor.
-struct Found {
+struct NonFinite {
   std::size_t count = 0;  ///< of elements that are not finite
   std::size_t first = 0;  ///< index of the first
   std::string_view what;  ///< is it
@@ -23,7 +23,7 @@ struct Found {
 /// `exponent`: its bits, all of which are set in what is not finite. An infinity has no others but
 /// the sign.
 template <typename Bits>
-Found find(const Tensor& tensor, Bits exponent) {
+NonFinite find(const Tensor& tensor, Bits exponent) {
   const auto bits_of = [memory = tensor.as<const char>()](std::size_t element) {
     Bits bits = 0;  // of any alignment
     std::memcpy(&bits, memory + element * sizeof(Bits), sizeof(Bits));
@@ -32,7 +32,7 @@ Found find(const Tensor& tensor, Bits exponent) {
   const auto is_infinite = [&](std::size_t i) { return (bits_of(i) & exponent) == exponent; };
   Bits any = 0;  // as wide as the elements, which the compiler then takes many of at once
   for (std::size_t i = 0; i < tensor.count(); ++i) any |= static_cast<Bits>(is_infinite(i));
-  Found found;
+  NonFinite found;
   if (any == 0) return found;
   for (std::size_t i = 0; i < tensor.count(); ++i) found.count += is_infinite(i) ? 1 : 0;
   while (!is_infinite(found.first)) ++found.first;
@@ -42,7 +42,7 @@ Found find(const Tensor& tensor, Bits exponent) {
   return found;
 }
 
-Found find(const Tensor& tensor) {
+NonFinite find(const Tensor& tensor) {
   switch (tensor.dtype()) {
     case DType::f16:
       return find<std::uint16_t>(tensor, 0x7c00);
@@ -69,7 +69,7 @@ std::vector<std::int64_t> place_of(std::size_t element, const Shape& shape) {
 }
 
 [[noreturn]] void refuse(std::string_view method, int rank, const Key& key, const Tensor& tensor,
-                         const Found& found) {
+                         const NonFinite& found) {
   throw Error(
       ErrorCode::invalid_argument,
       fmt::format("{} of key {}: rank {} brings an array of shape {} whose element [{}] is "
@@ -87,7 +87,7 @@ void refuse_infinite(std::string_view method, int rank, std::span<const Key> key
     const std::size_t count =
         first_alone ? std::min<std::size_t>(values[i].size(), 1) : values[i].size();
     for (const Tensor& tensor : std::span(values[i].begin(), count)) {
-      const Found found = find(on_host(tensor));
+      const NonFinite found = find(on_host(tensor));
       if (found.count > 0) refuse(method, rank, keys[i], tensor, found);
     }
   }

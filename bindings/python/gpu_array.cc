@@ -44,12 +44,12 @@ void copy_without_gil(const Tensor& from, const Tensor& to) {
 }
 
 void copy_from(const GpuArray& array, nb::handle other) {
-  const std::shared_ptr<Arrays> arrays = make_arrays();
+  const std::shared_ptr<HeldArrays> arrays = make_arrays();
   copy_without_gil(to_tensor(other, Access::read, Elements::added, 0, arrays), array.tensor);
 }
 
 void copy_to(const GpuArray& array, nb::handle other) {
-  const std::shared_ptr<Arrays> arrays = make_arrays();
+  const std::shared_ptr<HeldArrays> arrays = make_arrays();
   copy_without_gil(array.tensor, to_tensor(other, Access::write, Elements::added, 0, arrays));
 }
 

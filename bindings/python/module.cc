@@ -3,11 +3,11 @@
 
 #include <string_view>
 
+#include "python/callback_queue.h"
 #include "python/errors.h"
 #include "python/gpu_array.h"
 #include "python/info.h"
-#include "python/lane.h"
-#include "python/mxnet/exchange.h"
+#include "python/mxnet/dependency_engine.h"
 #include "python/pending.h"
 #include "python/store.h"
 #include "python/views.h"
@@ -55,7 +55,7 @@ NB_MODULE(_core, module) {
   module.def("version", &tutti::version, "The library's version, such as \"0.1.0\".");
   bind_error_code(module);
   bind_errors(module);
-  bind_lanes(module);
+  bind_callback_queues(module);
   bind_gpu_array(module);
   bind_pending(module);
   bind_store(module);

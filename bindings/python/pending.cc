@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "python/arrays.h"
+#include "python/callback_queue.h"
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/interruptible.h"
-#include "python/lane.h"
 #include "python/releases.h"
 #include "tutti/error.h"
 #include "tutti/pending.h"
@@ -88,7 +88,7 @@ nb::object repr(const Pending& pending) {
 }
 
 void then(const Pending& pending, nb::callable callback) {
-  nb::module_::import_("tutti._lanes").attr("refuse_async")(callback);
+  nb::module_::import_("tutti._callback_queues").attr("refuse_async")(callback);
   callbacks().after(pending, std::move(callback));
 }
 

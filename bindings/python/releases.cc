@@ -7,7 +7,7 @@
 namespace tutti::python {
 namespace {
 
-std::atomic<Arrays*> released{nullptr};
+std::atomic<HeldArrays*> released{nullptr};
 /// The interpreter will call `drop_soon`.
 std::atomic<bool> asked{false};
 std::atomic<bool> interpreter_ends{false};
@@ -22,8 +22,8 @@ int drop_soon(void* /*unused*/) {
 /// Any thread, with or without the GIL. The main thread drops the arrays between two of its
 /// instructions, unless another thread calls tutti first.
 void release(void* released_arrays) noexcept {
-  auto* const arrays = static_cast<Arrays*>(released_arrays);
-  Arrays* before = released.load(std::memory_order_relaxed);
+  auto* const arrays = static_cast<HeldArrays*>(released_arrays);
+  HeldArrays* before = released.load(std::memory_order_relaxed);
   do {
     arrays->next = before;
   } while (!released.compare_exchange_weak(before, arrays, std::memory_order_release,
@@ -36,16 +36,16 @@ void release(void* released_arrays) noexcept {
 
 }  // namespace
 
-std::shared_ptr<Arrays> make_arrays() {
-  auto* const arrays = new Arrays;
+std::shared_ptr<HeldArrays> make_arrays() {
+  auto* const arrays = new HeldArrays;
   return {arrays, QuickDeleter{release, arrays}};
 }
 
 void drop_released() {
   if (released.load(std::memory_order_relaxed) == nullptr) return;
-  Arrays* first = released.exchange(nullptr, std::memory_order_acquire);
+  HeldArrays* first = released.exchange(nullptr, std::memory_order_acquire);
   while (first != nullptr) {
-    const std::unique_ptr<Arrays> arrays(first);
+    const std::unique_ptr<HeldArrays> arrays(first);
     first = arrays->next;
   }
 }

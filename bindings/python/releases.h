@@ -15,14 +15,14 @@ using Borrowed = nb::ndarray<nb::ro>;
 /// The arrays of one call. The library drops the last reference on any thread, perhaps while it
 /// holds a lock, and so must not wait for the GIL there: the arrays then go on a list (this is a
 /// `QuickDeleter`), and the next thread that has the GIL drops them.
-struct Arrays {
+struct HeldArrays {
   std::vector<nb::object> objects;  ///< that own their memory themselves
   std::vector<Borrowed> borrowed;
   std::shared_ptr<int> source;  ///< of a recv: where the store writes whose array came
-  Arrays* next = nullptr;       ///< on that list
+  HeldArrays* next = nullptr;   ///< on that list
 };
 
-std::shared_ptr<Arrays> make_arrays();
+std::shared_ptr<HeldArrays> make_arrays();
 
 /// Drops what is on the list. Needs the GIL.
 void drop_released();

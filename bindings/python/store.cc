@@ -171,7 +171,7 @@ Pending Store::send(nb::handle value, nb::handle to_rank, nb::handle tag) {
 
 std::pair<Pending, Source> Store::recv(nb::handle value, nb::handle from_rank, nb::handle tag) {
   require_open("recv");
-  const std::shared_ptr<Arrays> arrays = make_arrays();
+  const std::shared_ptr<HeldArrays> arrays = make_arrays();
   const auto source = std::make_shared<int>(any_rank);
   // It lives as long as the call.
   arrays->source = source;

@@ -20,7 +20,7 @@ Tensor on_host_without_gil(const Tensor& tensor) {
 
 /// (the array's memory as uint8, name of its dtype, its shape).
 nb::tuple bytes_of(nb::handle array) {
-  const std::shared_ptr<Arrays> arrays = make_arrays();
+  const std::shared_ptr<HeldArrays> arrays = make_arrays();
   const Tensor tensor =
       on_host_without_gil(to_tensor(array, Access::read, Elements::added, 0, arrays));
   nb::list shape;

@@ -35,7 +35,7 @@ struct Choice;
 class FrontDesk;
 struct MethodCall;
 struct PeerRequest;
-struct Setting;
+struct SettingCall;
 
 /// The store: named tensors exchanged between devices, processes and machines.
 ///
@@ -336,7 +336,7 @@ class TUTTI_EXPORT KVStore {
  private:
   Pending submit(MethodCall call);
   Pending pass(const PeerRequest& request);
-  void configure(const Setting& setting);
+  void configure(const SettingCall& setting);
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<FrontDesk> front_desk_;

@@ -1,9 +1,19 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "tutti/error.h"
 
 namespace tutti::base {
+
+/// An error on its way to the process that throws it.
+struct Failure {
+  ErrorCode code = ErrorCode::internal;
+  std::string text;
+  std::vector<int> ranks{};  ///< as in `Error::ranks`
+
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
 
 /// An `internal` error: "cannot <what>: <strerror(errno)>". If files or memory have run out it also
 /// says which limit to raise. Call it right after the failed system call.

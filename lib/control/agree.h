@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "control/settings.h"
+#include "control/control_settings.h"
 
 namespace tutti::control {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <functional>
 
-#include "control/board.h"
+#include "control/loss_board.h"
 
 namespace tutti::control {
 

@@ -16,7 +16,7 @@
 namespace tutti::control {
 namespace {
 
-std::shared_ptr<base::Mapping> map(const Settings& settings, const base::Fd& file,
+std::shared_ptr<base::Mapping> map(const ControlSettings& settings, const base::Fd& file,
                                    const topology::Topology& topology) {
   const std::size_t bytes = Segment::bytes(topology.local_size(), topology.size);
   if (settings.map) return settings.map(file, bytes);
@@ -47,7 +47,7 @@ void close_together(std::unique_ptr<ControlPlane> plane, const AllGather& gather
 }  // namespace
 
 std::unique_ptr<ControlPlane> ControlPlane::open(int rank, int size, const AllGather& gather,
-                                                 const Settings& settings,
+                                                 const ControlSettings& settings,
                                                  const MakeResponder& make_responder) {
   Company company = find_company(rank, size, gather, settings);
   std::unique_ptr<ControlPlane> plane;
@@ -69,7 +69,7 @@ std::unique_ptr<ControlPlane> ControlPlane::open(int rank, int size, const AllGa
   return plane;
 }
 
-ControlPlane::ControlPlane(Company company, const Settings& settings,
+ControlPlane::ControlPlane(Company company, const ControlSettings& settings,
                            const MakeResponder& make_responder)
     : topology_(std::move(company.topology)),
       create_timeout_(settings.create_timeout),
@@ -158,7 +158,7 @@ void ControlPlane::send(net::ConstBytes message) {
   note_backlog();
 }
 
-std::optional<LostRank> ControlPlane::lost_rank() const {
+std::optional<FailedRank> ControlPlane::lost_rank() const {
   return board_.has_loss() ? board_.get() : std::nullopt;
 }
 

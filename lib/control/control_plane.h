@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "control/board.h"
+#include "control/control_settings.h"
 #include "control/departures.h"
+#include "control/loss_board.h"
 #include "control/responder.h"
-#include "control/settings.h"
 #include "net/message_stream.h"
 #include "topology/topology.h"
 
@@ -36,7 +36,7 @@ class ControlPlane {
   /// `invalid_argument` for an unknown interface, `timeout` naming the ranks that did not come,
   /// `peer_lost`, `internal`.
   static std::unique_ptr<ControlPlane> open(int rank, int size, const AllGather& gather,
-                                            const Settings& settings,
+                                            const ControlSettings& settings,
                                             const MakeResponder& make_responder);
   /// Joins the threads, within about 3 s. To the other ranks this rank is lost, unless
   /// `announce_departed` came before. A leader and rank 0 also call `wait_for_followers` before.
@@ -65,7 +65,7 @@ class ControlPlane {
 
   /// The first loss that this rank has learnt of; it never changes. It is terminal: from now on
   /// messages may be lost. Thread-safe and cheap.
-  std::optional<LostRank> lost_rank() const;
+  std::optional<FailedRank> lost_rank() const;
 
   /// Call it when this rank has left by agreement with the coordinator and needs no more messages:
   /// from now on its end is no loss. Thread-safe.
@@ -96,7 +96,8 @@ class ControlPlane {
   void abandon_in_child();
 
  private:
-  ControlPlane(Company company, const Settings& settings, const MakeResponder& make_responder);
+  ControlPlane(Company company, const ControlSettings& settings,
+               const MakeResponder& make_responder);
   void start_threads(Company company, const MakeResponder& make_responder);
   void note_backlog() { backlog_.store(up_.backlog_bytes(), std::memory_order_relaxed); }
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/thread.h"
-#include "control/board.h"
 #include "control/departures.h"
 #include "control/link_message.h"
+#include "control/loss_board.h"
 #include "control/node_post.h"
 #include "control/responder.h"
 #include "net/link_end.h"

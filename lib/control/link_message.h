@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "control/loss.h"
+#include "control/loss_slot.h"
 #include "net/bytes.h"
 
 namespace tutti::control {
@@ -30,7 +30,7 @@ LinkMessage decode_link_message(net::ConstBytes bytes, int size);
 inline net::Bytes sign_of_life() {
   return encode(LinkMessage::Kind::heartbeat, {}, {});
 }
-inline net::Bytes encode(const LostRank& lost) {
+inline net::Bytes encode(const FailedRank& lost) {
   return encode(LinkMessage::Kind::lost, {lost.rank}, net::as_bytes(lost.reason));
 }
 

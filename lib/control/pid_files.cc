@@ -91,12 +91,12 @@ bool PidFiles::has_ended(int rank) const {
   return now.letter == 'X' || now.letter == 'Z' || now.start != start;
 }
 
-void PidFiles::note_lost(const LostRank& lost) const {
+void PidFiles::note_lost(const FailedRank& lost) const {
   if (!folder_.empty()) std::ofstream(note_of(rank_)) << lost.rank << ' ' << lost.reason << '\n';
 }
 
-std::optional<LostRank> PidFiles::lost_to(int rank) const {
-  LostRank lost;
+std::optional<FailedRank> PidFiles::lost_to(int rank) const {
+  FailedRank lost;
   std::ifstream file(note_of(rank));
   if (folder_.empty() || !(file >> lost.rank) || !std::getline(file >> std::ws, lost.reason)) {
     return std::nullopt;

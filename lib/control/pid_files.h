@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "control/loss.h"
+#include "control/loss_slot.h"
 
 namespace tutti::control {
 
@@ -24,9 +24,9 @@ class PidFiles {
   bool has_ended(int rank) const;
 
   /// Keeps whom this process has found lost, for those that see it end because of that.
-  void note_lost(const LostRank& lost) const;
+  void note_lost(const FailedRank& lost) const;
   /// What the process of that rank, which has ended, had noted.
-  std::optional<LostRank> lost_to(int rank) const;
+  std::optional<FailedRank> lost_to(int rank) const;
 
  private:
   std::string path_of(int rank) const;

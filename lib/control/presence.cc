@@ -147,12 +147,12 @@ std::optional<Presence::Lost> Presence::find_lost(std::chrono::milliseconds stop
   return std::nullopt;
 }
 
-void Presence::note(const LostRank& lost) {
+void Presence::note(const FailedRank& lost) {
   const base::Lock lock(mutex_);
   note_locked(lost);
 }
 
-void Presence::note_locked(const LostRank& lost) {
+void Presence::note_locked(const FailedRank& lost) {
   if (!std::exchange(has_noted_, true)) pid_files_.note_lost(lost);
 }
 
@@ -176,14 +176,14 @@ bool Presence::listens(int rank) const {
   return somebody;
 }
 
-std::optional<LostRank> Presence::poll_leaving(const std::vector<int>& among) {
+std::optional<FailedRank> Presence::poll_leaving(const std::vector<int>& among) {
   const base::Lock lock(mutex_);
   const auto now = base::Clock::now();
   if (now < next_call_) return std::nullopt;
   next_call_ = now + beat;
   for (const auto& [rank, mate] : mates_) {
     if (!is_asked_for(rank, among) || listens(rank)) continue;
-    LostRank leaving{rank, "it ends, and has left MPI"};
+    FailedRank leaving{rank, "it ends, and has left MPI"};
     note_locked(leaving);
     return leaving;
   }

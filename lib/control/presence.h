@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "control/creations.h"
-#include "control/loss.h"
+#include "control/loss_slot.h"
 #include "control/pid_files.h"
 
 namespace tutti::control {
@@ -40,7 +40,7 @@ class Presence {
   /// Whether that rank runs on this machine, or will, and has not come yet. Does not block.
   bool has_yet_to_come(int rank) TUTTI_EXCLUDES(mutex_);
 
-  struct Lost : LostRank {
+  struct Lost : FailedRank {
     bool stopped = false;  ///< else its process ended
   };
   /// Takes in who has come since the last call. The first who has ended, or has been stopped all
@@ -52,11 +52,11 @@ class Presence {
 
   /// This process has found that rank lost by other means, for those that see this one end because
   /// of that.
-  void note(const LostRank& lost) TUTTI_EXCLUDES(mutex_);
+  void note(const FailedRank& lost) TUTTI_EXCLUDES(mutex_);
 
   /// The first who runs and has said that it leaves: it will come to no `create` any more. Looks
   /// ten times a second at most; nothing in between. Does not block.
-  std::optional<LostRank> poll_leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
+  std::optional<FailedRank> poll_leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
   /// All other ranks, sorted out. `unseen` have not come, or are on other machines.
   struct Roll {
@@ -85,7 +85,7 @@ class Presence {
   std::optional<Lost> find_lost(std::chrono::milliseconds stopped_for,
                                 const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
   Lost cause_of_end(int rank, const std::vector<int>& among) const;
-  void note_locked(const LostRank& lost) TUTTI_REQUIRES(mutex_);
+  void note_locked(const FailedRank& lost) TUTTI_REQUIRES(mutex_);
   std::optional<Lost> stopped_for_long(base::Clock::duration limit,
                                        const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
 

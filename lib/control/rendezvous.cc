@@ -23,7 +23,7 @@ using base::Clock;
 /// The steps of meeting, in order; between them the ranks agree that all got so far.
 class Rendezvous {
  public:
-  Rendezvous(int rank, const Settings& settings)
+  Rendezvous(int rank, const ControlSettings& settings)
       : rank_(rank),
         settings_(settings),
         secret_(net::make_secret(settings.secret)),
@@ -49,7 +49,7 @@ class Rendezvous {
   void share_descriptors(Company& company) const;
 
   int rank_;
-  const Settings& settings_;
+  const ControlSettings& settings_;
   net::Secret secret_;
   const base::Patience patience_;
   std::string source_;  // the local address for links, when an interface was named
@@ -115,11 +115,11 @@ net::ProvenPeer Rendezvous::connect_to_rank0(const std::string& published) {
   std::uint16_t port = 0;
   words >> port;
   // Some of rank 0's networks may not reach here, or be another host's here: the handshake tells.
-  std::vector<net::Way> ways;
+  std::vector<net::Candidate> candidates;
   for (std::string address; words >> address;) {
-    ways.push_back(net::start_way(address, port, source_));
+    candidates.push_back(net::start_candidate(address, port, source_));
   }
-  return net::prove_to(std::move(ways), identity("link"), 0, patience_);
+  return net::prove_to(std::move(candidates), identity("link"), 0, patience_);
 }
 
 NodeChannel Rendezvous::connect_node(const topology::Topology& topology) {
@@ -145,9 +145,9 @@ base::Fd Rendezvous::connect_leader(int leader) {
     const std::string who = fmt::format("rank {}, on the same node as rank {}", leader, rank_);
     leader_socket_ = net::connect_abstract(name_of(leader), who, patience_);
   }
-  std::vector<net::Way> ways;
-  ways.push_back({std::move(leader_socket_), "its Unix socket"});
-  return net::prove_to(std::move(ways), identity("node"), leader, patience_).socket;
+  std::vector<net::Candidate> candidates;
+  candidates.push_back({std::move(leader_socket_), "its Unix socket"});
+  return net::prove_to(std::move(candidates), identity("node"), leader, patience_).socket;
 }
 
 void Rendezvous::share_descriptors(Company& company) const {
@@ -175,7 +175,7 @@ std::chrono::milliseconds shortest(const std::vector<std::string>& timeouts) {
 
 }  // namespace
 
-Company find_company(int rank, int size, const AllGather& gather, const Settings& settings) {
+Company find_company(int rank, int size, const AllGather& gather, const ControlSettings& settings) {
   Rendezvous meeting(rank, settings);
   Company company;
   const auto timeouts = agree(gather, [&] { return meeting.listen(); });

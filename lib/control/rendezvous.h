@@ -2,8 +2,8 @@
 #include <memory>
 #include <vector>
 
+#include "control/control_settings.h"
 #include "control/node_channel.h"
-#include "control/settings.h"
 #include "net/handshake.h"
 #include "net/heartbeat.h"
 #include "topology/topology.h"
@@ -27,6 +27,6 @@ struct Company {
 /// Collective over all ranks. Finds who shares a node, connects the leaders to rank 0 (no TCP port
 /// is opened when there is one node), and hands the first descriptors around. What fails on one
 /// rank throws on all, the cause named.
-Company find_company(int rank, int size, const AllGather& gather, const Settings& settings);
+Company find_company(int rank, int size, const AllGather& gather, const ControlSettings& settings);
 
 }  // namespace tutti::control

@@ -6,7 +6,7 @@
 #include "base/cache_line.h"
 #include "base/doorbell.h"
 #include "base/mapping.h"
-#include "control/loss.h"
+#include "control/loss_slot.h"
 #include "net/byte_ring.h"
 
 namespace tutti::control {

@@ -1,7 +1,7 @@
 #pragma once
-#include "control/board.h"
 #include "control/departures.h"
 #include "control/link_message.h"
+#include "control/loss_board.h"
 #include "control/node_post.h"
 #include "net/link_end.h"
 #include "topology/topology.h"

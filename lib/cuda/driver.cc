@@ -63,9 +63,9 @@ class Loader {
   PFN_cuGetProcAddress_v12000 get_address_ = nullptr;
 };
 
-Driver load() {
+DriverFunctions load() {
   const Loader loader;
-  Driver driver;
+  DriverFunctions driver;
 #define TUTTI_FIND(name, version) loader.find(driver.name, #name, version);
   TUTTI_DRIVER_FUNCTIONS(TUTTI_FIND)
 #undef TUTTI_FIND
@@ -88,13 +88,13 @@ std::string failure(CUresult result, const char* call, int ordinal) {
 
 }  // namespace
 
-const Driver& driver() {
-  static const Driver loaded = load();
+const DriverFunctions& driver() {
+  static const DriverFunctions loaded = load();
   return loaded;
 }
 
-const Driver& initialised_driver() {
-  static const Driver& initialised = [&]() -> const Driver& {
+const DriverFunctions& initialised_driver() {
+  static const DriverFunctions& initialised = [&]() -> const DriverFunctions& {
     const CUresult result = driver().cuInit(0);
     if (result == CUDA_SUCCESS) return driver();
     throw Error(ErrorCode::unsupported, "CUDA cannot be used: " + failure(result, "cuInit", -1));

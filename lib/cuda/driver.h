@@ -52,7 +52,7 @@ namespace tutti::cuda {
   FUNCTION(cuStreamWaitEvent, 3020)          \
   FUNCTION(cuThreadExchangeStreamCaptureMode, 10010)
 
-struct Driver {
+struct DriverFunctions {
 #define TUTTI_DRIVER_FUNCTION(name, version) PFN_##name##_v##version name = nullptr;
   TUTTI_DRIVER_FUNCTIONS(TUTTI_DRIVER_FUNCTION)
 #undef TUTTI_DRIVER_FUNCTION
@@ -60,10 +60,10 @@ struct Driver {
 
 /// Loads the driver's library when first called, but does not initialise CUDA. Thread-safe. Throws
 /// `unsupported` if there is no driver, or one that is too old.
-const Driver& driver();
+const DriverFunctions& driver();
 
 /// As `driver`, after cuInit. Throws `unsupported`, too, if CUDA finds no device.
-const Driver& initialised_driver();
+const DriverFunctions& initialised_driver();
 
 /// Throws `internal` unless `result` is CUDA_SUCCESS: "gpu(0): cuMemAlloc failed:
 /// CUDA_ERROR_OUT_OF_MEMORY (out of memory)". Below 0, `ordinal` names no device.

@@ -22,18 +22,18 @@ __device__ To bits_as(From from) {
 // Element types, by the names of their dtypes: `Bits` in memory, `Acc` in the tree.
 
 template <typename T>
-struct Native {
+struct DeviceNative {
   using Bits = T;
   using Acc = T;
   static __device__ T decode(T bits) { return bits; }
   static __device__ T encode(T value) { return value; }
 };
-using f32 = Native<float>;
-using f64 = Native<double>;
-using i8 = Native<std::int8_t>;
-using u8 = Native<std::uint8_t>;
-using i32 = Native<std::int32_t>;
-using i64 = Native<std::int64_t>;
+using f32 = DeviceNative<float>;
+using f64 = DeviceNative<double>;
+using i8 = DeviceNative<std::int8_t>;
+using u8 = DeviceNative<std::uint8_t>;
+using i32 = DeviceNative<std::int32_t>;
+using i64 = DeviceNative<std::int64_t>;
 
 struct bf16 {
   using Bits = std::uint16_t;

@@ -109,7 +109,7 @@ struct PeerRequest {
 };
 
 /// One method call that changes how the store works.
-struct Setting {
+struct SettingCall {
   Method method = Method::set_gradient_compression;
   std::string value{};   ///< the optimizer's name, the path, the kind of compression
   double threshold = 0;  ///< set_gradient_compression only
@@ -135,7 +135,7 @@ class Backend {
   /// As `submit`, for types that have send and recv.
   virtual Pending pass(const PeerRequest& request);
   /// May block. Throws `unsupported` for a value the type does not know.
-  virtual void configure(const Setting& setting) = 0;
+  virtual void configure(const SettingCall& setting) = 0;
 
   /// Blocks until the store is closed. Callbacks and deleters of the program's may call it
   /// meanwhile, so it is whole until then. Throws as KVStore's `close`, and may be called again.

@@ -68,7 +68,7 @@ class CollectiveStore : public Backend {
     return session_->receive(request.tensor, request.peer, request.tag, request.source);
   }
 
-  void configure(const Setting& setting) override {
+  void configure(const SettingCall& setting) override {
     const WireFormat wire = wire_format(setting.value, traits().type);
     if (setting.after_tensors) refuse_late(setting, ": ranks would send in different formats");
     wire_ = wire;

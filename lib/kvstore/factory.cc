@@ -22,22 +22,22 @@ std::string variable_of(const Environment& environment, std::string_view name) {
 }
 
 /// As the launcher said; empty: there was none.
-struct Place {
+struct RankAndSize {
   std::string rank;
   std::string size;
 };
 
-Place place_in_job() {
+RankAndSize place_in_job() {
   const Environment environment = process_environment();
   for (const auto& [size_name, rank_name] : base::launcher_variables) {
-    Place place{variable_of(environment, rank_name), variable_of(environment, size_name)};
+    RankAndSize place{variable_of(environment, rank_name), variable_of(environment, size_name)};
     if (!place.rank.empty() && !place.size.empty()) return place;
   }
   return {};
 }
 
 /// Once a process, however many stores it makes.
-void warn_of_lone_processes(const StoreType& type, const Place& place) {
+void warn_of_lone_processes(const StoreType& type, const RankAndSize& place) {
   static std::atomic<bool> said{false};
   if (place.size.empty() || place.size == "1" || said.exchange(true)) return;
   base::log().warn(
@@ -48,7 +48,7 @@ void warn_of_lone_processes(const StoreType& type, const Place& place) {
 
 /// What a program may not know that asks for a store of one process. One rank says it for all.
 void warn_of_one_process(const StoreType& type, const Options& options) {
-  const Place place = place_in_job();
+  const RankAndSize place = place_in_job();
   if (!place.rank.empty() && place.rank != "0") return;
   warn_of_lone_processes(type, place);
   warn_of_no_timeline(options, "store type '" + type.name + "'");

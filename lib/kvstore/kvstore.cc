@@ -262,11 +262,11 @@ void KVStore::row_sparse_pull(const std::vector<Key>& keys, const std::vector<Va
       .wait();
 }
 
-void KVStore::configure(const Setting& setting) {
+void KVStore::configure(const SettingCall& setting) {
   front_desk_->require_usable(name(setting.method));
   require(backend_->traits(), setting.method);
   if (setting.optimizer != nullptr) optimizer::check_names(*setting.optimizer);
-  Setting now = setting;
+  SettingCall now = setting;
   now.after_tensors = front_desk_->has_moved_tensors;
   backend_->configure(now);
 }

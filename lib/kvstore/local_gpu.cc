@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-struct Block {
+struct GpuBlock {
   std::shared_ptr<const cuda::Gpu> gpu;
   cuda::DeviceMemory memory;
 };
@@ -20,7 +20,7 @@ Tensor gpu_tensor(const std::shared_ptr<const cuda::Gpu>& gpu, const Shape& shap
   const Device device{Device::Kind::gpu, gpu->ordinal()};
   if (shape.count() == 0) return {nullptr, shape, dtype, device};
   const std::size_t bytes = shape.count() * size_of(dtype);
-  const auto block = not_in_child(new Block{gpu, cuda::DeviceMemory(*gpu, bytes)});
+  const auto block = not_in_child(new GpuBlock{gpu, cuda::DeviceMemory(*gpu, bytes)});
   return {std::shared_ptr<void>(block, block->memory.data()), shape, dtype, device};
 }
 

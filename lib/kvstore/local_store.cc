@@ -56,7 +56,7 @@ class LocalStore : public Backend {
         places_(takes == Takes::cpu ? Options{} : options) {}
 
   Pending submit(const MethodCall& call) override;
-  void configure(const Setting& setting) override;
+  void configure(const SettingCall& setting) override;
   void close() override;
   void end() override;
   void barrier() override {}
@@ -85,7 +85,7 @@ class LocalStore : public Backend {
   void run(const MethodCall& call, Here& here) TUTTI_REQUIRES(mutex_);
   void initialise(const MethodCall& call, Here& here) TUTTI_REQUIRES(mutex_);
   void abandon();
-  void compress(const Setting& setting) const;
+  void compress(const SettingCall& setting) const;
   void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
   void push(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here)
       TUTTI_REQUIRES(mutex_);
@@ -269,7 +269,7 @@ void LocalStore::run(const MethodCall& call, Here& here) {
   counters_.add_batch();
 }
 
-void LocalStore::configure(const Setting& setting) {
+void LocalStore::configure(const SettingCall& setting) {
   if (setting.method == Method::set_gradient_compression) return compress(setting);
   const base::Lock lock(mutex_);
   check_open(setting.method);
@@ -282,7 +282,7 @@ void LocalStore::configure(const Setting& setting) {
   }
 }
 
-void LocalStore::compress(const Setting& setting) const {
+void LocalStore::compress(const SettingCall& setting) const {
   if (setting.value == "none") {
     if (setting.after_tensors) refuse_late(setting, "");
     return;

@@ -55,7 +55,7 @@ void require(const Traits& traits, Method method) {
                           traits.type, entry(method).instead));
 }
 
-void refuse_late(const Setting& setting, std::string_view why) {
+void refuse_late(const SettingCall& setting, std::string_view why) {
   throw Error(ErrorCode::invalid_argument,
               fmt::format("{}({}) after the first tensor{}; call it right after create",
                           name(setting.method), base::quoted(setting.value), why));

@@ -17,16 +17,14 @@
 namespace tutti {
 namespace {
 
-using Range = MemoryRange;
-
-Range range_of(const Tensor& tensor, std::size_t key) {
+MemoryRange range_of(const Tensor& tensor, std::size_t key) {
   const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
   return {begin, begin + tensor.bytes(), key};
 }
 
 /// Two keys may have one output where both results are the same: a key that stands twice, in types
 /// that take that, and weights that two layers share in a broadcast. `a` begins first.
-void check_apart(const MethodCall& call, const Range& a, const Range& b) {
+void check_apart(const MethodCall& call, const MemoryRange& a, const MemoryRange& b) {
   const bool is_shared = call.method == Method::broadcast && a.end == b.end;
   const bool is_same =
       a.begin == b.begin && a.key != b.key && (is_shared || call.keys[a.key] == call.keys[b.key]);
@@ -44,20 +42,20 @@ void check_apart(const MethodCall& call, const Range& a, const Range& b) {
 }
 
 /// Whether `in` lies in an output of its own key that begins at the right place.
-bool lies_in(const Range& in, const Values& own, std::ptrdiff_t place) {
+bool lies_in(const MemoryRange& in, const Values& own, std::ptrdiff_t place) {
   const std::uintptr_t begin = in.begin + static_cast<std::uintptr_t>(place);
   return begin <= in.begin && std::any_of(own.begin(), own.end(), [&](const Tensor& out) {
-           const Range range = range_of(out, in.key);
+           const MemoryRange range = range_of(out, in.key);
            return range.begin == begin && in.end <= range.end;
          });
 }
 
 /// Whether an output overlaps `in`, other than its own at the right place. Walks back from the last
 /// output that begins before `in` ends: outputs do not overlap, so they end in the same order.
-bool in_the_way(const Range& in, const std::vector<Range>& outs, std::ptrdiff_t place) {
+bool in_the_way(const MemoryRange& in, const std::vector<MemoryRange>& outs, std::ptrdiff_t place) {
   const std::uintptr_t own = in.begin + static_cast<std::uintptr_t>(place);
   auto it = std::partition_point(outs.begin(), outs.end(),
-                                 [&](const Range& out) { return out.begin < in.end; });
+                                 [&](const MemoryRange& out) { return out.begin < in.end; });
   while (it != outs.begin() && (--it)->end > in.begin) {
     if (it->key != in.key || it->begin != own) return true;
   }
@@ -65,12 +63,12 @@ bool in_the_way(const Range& in, const std::vector<Range>& outs, std::ptrdiff_t 
 }
 
 /// The range from the first byte to the last of all tensors.
-Range bounds_of(std::span<const Values> lists) {
-  Range bounds{std::numeric_limits<std::uintptr_t>::max(), 0, 0};
+MemoryRange bounds_of(std::span<const Values> lists) {
+  MemoryRange bounds{std::numeric_limits<std::uintptr_t>::max(), 0, 0};
   for (const Values& values : lists) {
     for (const Tensor& tensor : values) {
       if (tensor.bytes() == 0) continue;
-      const Range range = range_of(tensor, 0);
+      const MemoryRange range = range_of(tensor, 0);
       bounds.begin = std::min(bounds.begin, range.begin);
       bounds.end = std::max(bounds.end, range.end);
     }
@@ -78,7 +76,7 @@ Range bounds_of(std::span<const Values> lists) {
   return bounds;
 }
 
-bool apart(const Range& a, const Range& b) {
+bool apart(const MemoryRange& a, const MemoryRange& b) {
   return a.end <= b.begin || b.end <= a.begin;
 }
 
@@ -118,13 +116,13 @@ std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::span<const std::ptrdiff_t> places) {
   if (memory.sorted.empty()) return ins;
   // The quick case: gradients and weights often lie in blocks of their own.
-  const Range all{memory.sorted.front().begin, memory.sorted.back().end, 0};
+  const MemoryRange all{memory.sorted.front().begin, memory.sorted.back().end, 0};
   if (ins.data() != outs.data() && apart(bounds_of(ins), all)) return ins;
   for (std::size_t key = 0; key < ins.size(); ++key) {
     const std::ptrdiff_t place = places.empty() ? 0 : places[key];
     const auto must_move = [&](const Tensor& in) {
       if (in.bytes() == 0) return false;
-      const Range range = range_of(in, key);
+      const MemoryRange range = range_of(in, key);
       // Then it overlaps no other output, for outputs do not overlap.
       if (lies_in(range, outs[key], place)) return false;
       return in_the_way(range, memory.sorted, place);

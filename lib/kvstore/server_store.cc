@@ -21,9 +21,11 @@
 #include "kvstore/rows.h"
 #include "optimizer/catalogue.h"
 #include "optimizer/saved.h"
-#include "ps/compression.h"
-#include "ps/roles.h"
-#include "ps/worker.h"
+#include "ps/link/job.h"
+#include "ps/protocol/compression.h"
+#include "ps/scheduler/scheduler.h"
+#include "ps/server/server_process.h"
+#include "ps/worker/worker.h"
 #include "tutti/copy.h"
 #include "tutti/server.h"
 
@@ -82,7 +84,7 @@ class ServerStore : public Backend {
   }
 
   Pending submit(const MethodCall& call) override;
-  void configure(const Setting& setting) override;
+  void configure(const SettingCall& setting) override;
   void close() override {
     if (fork_.is_in_child()) return;
     base::refuse_in_callback("close()");
@@ -112,8 +114,8 @@ class ServerStore : public Backend {
     const base::Lock lock(mutex_);
     return compression_;
   }
-  void compress(const Setting& setting);
-  void save_states(const Setting& setting);
+  void compress(const SettingCall& setting);
+  void save_states(const SettingCall& setting);
   void load_states(const std::string& path);
 
   const base::ForkGuard fork_;
@@ -202,7 +204,7 @@ Pending ServerStore::submit(const MethodCall& call) {
   return Pending(std::move(completion));
 }
 
-void ServerStore::configure(const Setting& setting) {
+void ServerStore::configure(const SettingCall& setting) {
   base::refuse_in_callback(name(setting.method));
   switch (setting.method) {
     case Method::set_optimizer:
@@ -216,7 +218,7 @@ void ServerStore::configure(const Setting& setting) {
   }
 }
 
-void ServerStore::compress(const Setting& setting) {
+void ServerStore::compress(const SettingCall& setting) {
   const ps::Compression chosen = ps::compression_named(setting.value, setting.threshold);
   if (setting.after_tensors) refuse_late(setting, ": what came before it was sent otherwise");
   worker_->set_compression(chosen);
@@ -224,7 +226,7 @@ void ServerStore::compress(const Setting& setting) {
   compression_ = chosen;
 }
 
-void ServerStore::save_states(const Setting& setting) {
+void ServerStore::save_states(const SettingCall& setting) {
   optimizer::Saved saved = worker_->states();
   if (!setting.dump_optimizer) saved.optimizer.reset();
   base::write_sealed(setting.value, optimizer::write_saved(saved));
@@ -298,16 +300,15 @@ constexpr std::size_t own_files = 48;
 void provide_files(const ps::Job& job) {
   base::raise_most_open_files();
   // A worker's process has a connection to the scheduler, and each store of it another.
-  const int connections = job.role == ps::Role::scheduler
-                              ? 2 * job.company.workers + job.company.servers
-                              : job.company.workers;
+  const int connections =
+      job.role == ps::Role::scheduler ? 2 * job.size.workers + job.size.servers : job.size.workers;
   const std::size_t needed = own_files + static_cast<std::size_t>(connections);
   const auto most = base::most_open_files();
   if (!most || *most >= needed) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("a {} of a job with {} workers and {} servers needs {} open files, and "
                           "{} are allowed here; allow more with ulimit -n",
-                          name(job.role), job.company.workers, job.company.servers, needed, *most));
+                          name(job.role), job.size.workers, job.size.servers, needed, *most));
 }
 
 }  // namespace

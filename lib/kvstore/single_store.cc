@@ -31,7 +31,7 @@ class SingleStore : public Backend {
     return exchange_alone(call, places_, counters_);
   }
   /// Nothing travels, so no choice changes anything.
-  void configure(const Setting& setting) override {
+  void configure(const SettingCall& setting) override {
     static_cast<void>(wire_format(setting.value, traits().type));
     if (setting.after_tensors) refuse_late(setting, "");
   }

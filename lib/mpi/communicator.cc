@@ -27,15 +27,15 @@ constexpr std::size_t most_last_words = 1024;
 
 /// What a rank sends in one round of an all_gather. All rounds have the same size, so that the
 /// round of a rank that begins anew still matches that of a rank that goes on.
-struct Block {
+struct GatherBlock {
   Stamp stamp;
   std::uint64_t total = 0;  ///< bytes of the whole text
   std::array<char, 2048 - sizeof(Stamp) - sizeof(std::uint64_t)> text{};
 };
 
 /// What MPI reads and writes in one round.
-struct Round : CollectiveCall {
-  Round(const Stamp& stamp, std::string_view text, int round, int ranks)
+struct GatherRound : CollectiveCall {
+  GatherRound(const Stamp& stamp, std::string_view text, int round, int ranks)
       : all(static_cast<std::size_t>(ranks)) {
     mine.stamp = stamp;
     mine.stamp.round = round;
@@ -46,12 +46,12 @@ struct Round : CollectiveCall {
 
   std::vector<Stamp> stamps() const {
     std::vector<Stamp> result;
-    for (const Block& block : all) result.push_back(block.stamp);
+    for (const GatherBlock& block : all) result.push_back(block.stamp);
     return result;
   }
 
-  Block mine;
-  std::vector<Block> all;
+  GatherBlock mine;
+  std::vector<GatherBlock> all;
 };
 
 /// An MPI_Comm_idup under way, and the communicator that it makes.
@@ -67,8 +67,8 @@ std::shared_ptr<Copying>& world_copy() {
 }
 
 /// A communicator over some ranks that is being made. MPI has no call for it that does not block.
-struct Grouping : CollectiveCall {
-  explicit Grouping(std::vector<int> world_ranks) : ranks(std::move(world_ranks)) {}
+struct GroupCreation : CollectiveCall {
+  explicit GroupCreation(std::vector<int> world_ranks) : ranks(std::move(world_ranks)) {}
 
   void make();
   bool poll(const char* name) override {
@@ -92,7 +92,7 @@ int tag_of(const std::vector<int>& ranks) {
   return static_cast<int>(hash % most);
 }
 
-void Grouping::make() {
+void GroupCreation::make() {
   MPI_Group world = MPI_GROUP_NULL;
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm_group(MPI_COMM_WORLD, &world);
@@ -109,7 +109,7 @@ void Grouping::make() {
 /// destroyed, for the process may end while MPI still makes one.
 struct Groupings {
   base::Mutex mutex;  ///< level 5
-  std::map<std::vector<int>, std::shared_ptr<Grouping>> begun TUTTI_GUARDED_BY(mutex);
+  std::map<std::vector<int>, std::shared_ptr<GroupCreation>> begun TUTTI_GUARDED_BY(mutex);
 };
 
 Groupings& groupings() {
@@ -118,13 +118,13 @@ Groupings& groupings() {
 }
 
 /// For the one thread whose turn it is to create a store over these ranks.
-std::shared_ptr<Grouping> begin_or_go_on(const std::vector<int>& ranks) {
-  std::shared_ptr<Grouping> grouping;
+std::shared_ptr<GroupCreation> begin_or_go_on(const std::vector<int>& ranks) {
+  std::shared_ptr<GroupCreation> grouping;
   {
     const base::Lock lock(groupings().mutex);
-    std::shared_ptr<Grouping>& begun = groupings().begun[ranks];
+    std::shared_ptr<GroupCreation>& begun = groupings().begun[ranks];
     if (begun) return begun;
-    grouping = begun = std::make_shared<Grouping>(ranks);
+    grouping = begun = std::make_shared<GroupCreation>(ranks);
   }
   if (is_multithreaded()) {
     grouping->thread =
@@ -166,7 +166,7 @@ Communicator Communicator::world(std::chrono::milliseconds limit, const Look& lo
 
 Communicator Communicator::group(const std::vector<int>& world_ranks,
                                  std::chrono::milliseconds limit, const Look& look) {
-  const std::shared_ptr<Grouping> grouping = begin_or_go_on(world_ranks);
+  const std::shared_ptr<GroupCreation> grouping = begin_or_go_on(world_ranks);
   wait_for(grouping, "MPI_Comm_create_group", limit,
            "the other ranks of its group to create their store", look);
   forget(world_ranks);
@@ -255,15 +255,15 @@ std::vector<std::string> Communicator::all_gather(const std::string& mine,
   std::vector<std::string> texts(static_cast<std::size_t>(handle_->size));
   bool more = true;
   for (int number = 0; more; ++number) {
-    const auto round = std::make_shared<Round>(step.mine, mine, number, handle_->size);
-    checked(MPI_Iallgather(&round->mine, sizeof(Block), MPI_BYTE, round->all.data(), sizeof(Block),
-                           MPI_BYTE, handle_->comm, &round->request),
+    const auto round = std::make_shared<GatherRound>(step.mine, mine, number, handle_->size);
+    checked(MPI_Iallgather(&round->mine, sizeof(GatherBlock), MPI_BYTE, round->all.data(),
+                           sizeof(GatherBlock), MPI_BYTE, handle_->comm, &round->request),
             "MPI_Iallgather");
     wait_for(round, "MPI_Iallgather", limit, waiting_for, look);
     if (step.check) step.check(round->stamps());
     more = false;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      const Block& said = round->all[rank];
+      const GatherBlock& said = round->all[rank];
       const auto left = static_cast<std::size_t>(said.total) - texts[rank].size();
       texts[rank].append(said.text.data(), std::min(left, said.text.size()));
       more |= texts[rank].size() < said.total;

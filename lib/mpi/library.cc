@@ -43,7 +43,7 @@ struct StopHook::Entry {
 namespace {
 
 /// What tutti must remember of MPI: one per process, as there is one MPI.
-struct Process {
+struct MpiState {
   base::Mutex mutex;  ///< level 2
   /// The ranks of each store that some thread creates at the moment.
   std::set<std::vector<int>> creating TUTTI_GUARDED_BY(mutex);
@@ -57,9 +57,9 @@ struct Process {
   std::atomic<bool> fails_untold{false};  ///< no error has told the program
 };
 
-Process& process() {
+MpiState& process() {
   // Never destroyed: exit handlers use it.
-  static auto* const only = new Process;
+  static auto* const only = new MpiState;
   return *only;
 }
 

@@ -10,7 +10,7 @@ namespace tutti::net {
 /// As `prove_to`, step by step, for who has other things to do meanwhile.
 class Approach {
  public:
-  Approach(std::vector<Way> ways, const Identity& me, int listener_rank);
+  Approach(std::vector<Candidate> candidates, const Identity& me, int listener_rank);
   ~Approach();
   Approach(Approach&&) noexcept;
   Approach& operator=(Approach&&) noexcept;
@@ -19,8 +19,8 @@ class Approach {
   std::optional<ProvenPeer> advance();
 
  private:
-  friend ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
-                             const base::Patience& patience);
+  friend ProvenPeer prove_to(std::vector<Candidate> candidates, const Identity& me,
+                             int listener_rank, const base::Patience& patience);
   class Search;
   std::unique_ptr<Search> search_;
 };

@@ -57,20 +57,21 @@ struct NotOfThisJob : Error {
   explicit NotOfThisJob(const std::string& message) : Error(ErrorCode::peer_lost, message) {}
 };
 
-/// The calling side. `ways` are sockets that are connected, or being connected, to addresses at
-/// which the listener may be. The first that leads to the listener is taken, the others are closed.
-/// Throws `peer_lost` if none does, saying why, as `NotOfThisJob` if something answers that does
-/// not know the secret; `mismatch` if the listener encrypts and this end does not, or the other way
-/// round; and `timeout`.
-struct Way {
-  base::Fd socket;
+/// An address at which the listener may be.
+struct Candidate {
+  base::Fd socket;  ///< connected to it, or being connected
   std::string address;
   std::string failure{};  ///< why there is no socket
 };
-/// As `start_connecting`, but an address that cannot be reached is a way that has failed. There may
-/// be others, or this one may lead there later.
-Way start_way(const std::string& address, std::uint16_t port, const std::string& source);
-ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
+/// As `start_connecting`, but an address that cannot be reached is a candidate that has failed.
+/// There may be others, or this one may lead to the listener later.
+Candidate start_candidate(const std::string& address, std::uint16_t port,
+                          const std::string& source);
+/// The calling side. The first candidate that leads to the listener is taken, the others are
+/// closed. Throws `peer_lost` if none does, saying why, as `NotOfThisJob` if something answers that
+/// does not know the secret; `mismatch` if the listener encrypts and this end does not, or the
+/// other way round; and `timeout`.
+ProvenPeer prove_to(std::vector<Candidate> candidates, const Identity& me, int listener_rank,
                     const base::Patience& patience);
 
 }  // namespace tutti::net

@@ -18,36 +18,36 @@ namespace {
 using base::Clock;
 using namespace handshake;
 
-/// The state of the handshake on one way to the listener.
+/// The state of the handshake with one candidate.
 class Attempt {
  public:
-  explicit Attempt(Way way) : way_(std::move(way)) {}
+  explicit Attempt(Candidate candidate) : candidate_(std::move(candidate)) {}
 
-  const Way& way() const { return way_; }
+  const Candidate& candidate() const { return candidate_; }
   short waits_for() const { return greeted_ ? POLLIN : POLLOUT; }
-  /// Call it when the socket is ready. Returns the peer once that is proved. Throws Error if this
-  /// way does not lead to the listener.
+  /// Call it when the socket is ready. Returns the peer once that is proved. Throws Error if the
+  /// candidate does not lead to the listener.
   std::optional<ProvenPeer> advance(const Identity& me, int listener_rank);
-  void close() { way_.socket.reset(); }
+  void close() { candidate_.socket.reset(); }
 
  private:
   void greet(const Identity& me);
 
-  Way way_;
+  Candidate candidate_;
   bool greeted_ = false;
-  Said mine_;
+  HandshakeParameters mine_;
   Bytes answer_;
 };
 
 void Attempt::greet(const Identity& me) {
-  check_connected(way_.socket);
+  check_connected(candidate_.socket);
   mine_ = {me.rank, me.encrypts, random_nonce()};
   Bytes hello;
   append(hello, as_bytes(magic));
   append_u32(hello, static_cast<std::uint32_t>(mine_.rank));
   append_u32(hello, mine_.encrypts ? 1 : 0);
   append(hello, mine_.nonce);
-  send_all(way_.socket, hello);
+  send_all(candidate_.socket, hello);
   greeted_ = true;
 }
 
@@ -56,9 +56,9 @@ std::optional<ProvenPeer> Attempt::advance(const Identity& me, int listener_rank
     greet(me);
     return std::nullopt;
   }
-  if (!receive_towards(way_.socket, answer_, answer_bytes)) return std::nullopt;
+  if (!receive_towards(candidate_.socket, answer_, answer_bytes)) return std::nullopt;
   const ConstBytes answer(answer_);
-  Said listeners{listener_rank, load_u32(answer.data()) != 0, {}};
+  HandshakeParameters listeners{listener_rank, load_u32(answer.data()) != 0, {}};
   std::ranges::copy(answer.subspan(4, nonce_bytes), listeners.nonce.begin());
   const Transcript transcript(me, mine_, listeners);
   if (!equal(transcript.listeners_proof(), answer.last(mac_bytes))) {
@@ -67,21 +67,21 @@ std::optional<ProvenPeer> Attempt::advance(const Identity& me, int listener_rank
   if (const std::string why = transcript.disagreement(mine_); !why.empty()) {
     throw Error(ErrorCode::mismatch, why);
   }
-  send_all(way_.socket, transcript.callers_proof());
-  return transcript.callers_peer(std::move(way_.socket));
+  send_all(candidate_.socket, transcript.callers_proof());
+  return transcript.callers_peer(std::move(candidate_.socket));
 }
 
 }  // namespace
 
 class Approach::Search {
  public:
-  Search(std::vector<Way> ways, const Identity& me, int listener_rank)
+  Search(std::vector<Candidate> candidates, const Identity& me, int listener_rank)
       : me_(me), listener_rank_(listener_rank) {
-    for (Way& way : ways) {
-      if (way.socket) {
-        attempts_.emplace_back(std::move(way));
+    for (Candidate& candidate : candidates) {
+      if (candidate.socket) {
+        attempts_.emplace_back(std::move(candidate));
       } else {
-        add_failure(way.address, way.failure);
+        add_failure(candidate.address, candidate.failure);
       }
     }
   }
@@ -107,7 +107,7 @@ class Approach::Search {
       if (ready[i].revents == 0) continue;
       if (auto peer = advance(attempts_[i])) return peer;
     }
-    std::erase_if(attempts_, [](const Attempt& one) { return !one.way().socket; });
+    std::erase_if(attempts_, [](const Attempt& one) { return !one.candidate().socket; });
     return std::nullopt;
   }
 
@@ -115,7 +115,7 @@ class Approach::Search {
   std::vector<pollfd> wait(int milliseconds) const {
     std::vector<pollfd> entries;
     for (const Attempt& one : attempts_) {
-      entries.push_back({one.way().socket.get(), one.waits_for(), 0});
+      entries.push_back({one.candidate().socket.get(), one.waits_for(), 0});
     }
     if (::poll(entries.data(), entries.size(), milliseconds) < 0) {
       if (errno != EINTR) throw base::system_failure("wait for a connection");
@@ -130,7 +130,7 @@ class Approach::Search {
     } catch (const Error& failure) {
       if (failure.code() == ErrorCode::mismatch) code_ = ErrorCode::mismatch;
       met_stranger_ = met_stranger_ || dynamic_cast<const NotOfThisJob*>(&failure) != nullptr;
-      add_failure(attempt.way().address, failure.what());
+      add_failure(attempt.candidate().address, failure.what());
       attempt.close();
       return std::nullopt;
     }
@@ -147,7 +147,7 @@ class Approach::Search {
 
   [[noreturn]] void throw_late(const base::Patience& patience) const {
     std::string tried;
-    for (const Attempt& one : attempts_) tried += " " + one.way().address;
+    for (const Attempt& one : attempts_) tried += " " + one.candidate().address;
     throw Error(ErrorCode::timeout,
                 fmt::format("{} gave up waiting for {} to answer at{}{};{} is it running, "
                             "and does the network let it through?",
@@ -163,8 +163,8 @@ class Approach::Search {
   bool met_stranger_ = false;
 };
 
-Approach::Approach(std::vector<Way> ways, const Identity& me, int listener_rank)
-    : search_(std::make_unique<Search>(std::move(ways), me, listener_rank)) {}
+Approach::Approach(std::vector<Candidate> candidates, const Identity& me, int listener_rank)
+    : search_(std::make_unique<Search>(std::move(candidates), me, listener_rank)) {}
 Approach::~Approach() = default;
 Approach::Approach(Approach&&) noexcept = default;
 Approach& Approach::operator=(Approach&&) noexcept = default;
@@ -173,7 +173,8 @@ std::optional<ProvenPeer> Approach::advance() {
   return search_->advance(0, "");
 }
 
-Way start_way(const std::string& address, std::uint16_t port, const std::string& source) {
+Candidate start_candidate(const std::string& address, std::uint16_t port,
+                          const std::string& source) {
   try {
     return {start_connecting(address, port, source), address};
   } catch (const Error& failure) {
@@ -182,9 +183,9 @@ Way start_way(const std::string& address, std::uint16_t port, const std::string&
   }
 }
 
-ProvenPeer prove_to(std::vector<Way> ways, const Identity& me, int listener_rank,
+ProvenPeer prove_to(std::vector<Candidate> candidates, const Identity& me, int listener_rank,
                     const base::Patience& patience) {
-  return Approach(std::move(ways), me, listener_rank).search_->run(patience);
+  return Approach(std::move(candidates), me, listener_rank).search_->run(patience);
 }
 
 }  // namespace tutti::net

@@ -11,9 +11,10 @@
 
 namespace tutti::net::handshake {
 
-Transcript::Transcript(const Identity& me, const Said& caller, const Said& listener)
+Transcript::Transcript(const Identity& me, const HandshakeParameters& caller,
+                       const HandshakeParameters& listener)
     : caller_(caller), listener_(listener), secret_(me.secret) {
-  for (const Said* said : {&caller, &listener}) {
+  for (const HandshakeParameters* said : {&caller, &listener}) {
     append_u32(bytes_, static_cast<std::uint32_t>(said->rank));
     append_u32(bytes_, said->encrypts ? 1 : 0);
     append(bytes_, said->nonce);
@@ -21,7 +22,7 @@ Transcript::Transcript(const Identity& me, const Said& caller, const Said& liste
   append(bytes_, as_bytes(me.purpose));
 }
 
-std::string Transcript::disagreement(const Said& mine) const {
+std::string Transcript::disagreement(const HandshakeParameters& mine) const {
   if (caller_.encrypts == listener_.encrypts) return "";
   return mine.encrypts ? "it does not encrypt, and this end does: set TUTTI_ENCRYPT=1 for all "
                          "processes of the job, or for none"

@@ -14,7 +14,7 @@ inline constexpr std::size_t hello_bytes = magic.size() + 4 + 4 + nonce_bytes;
 inline constexpr std::size_t answer_bytes = 4 + nonce_bytes + mac_bytes;
 
 /// What one end tells the other.
-struct Said {
+struct HandshakeParameters {
   int rank = -1;
   bool encrypts = false;
   Nonce nonce{};
@@ -23,12 +23,13 @@ struct Said {
 /// What both ends know after hello and answer. Proofs and keys are made of it.
 class Transcript {
  public:
-  Transcript(const Identity& me, const Said& caller, const Said& listener);
+  Transcript(const Identity& me, const HandshakeParameters& caller,
+             const HandshakeParameters& listener);
 
   Mac callers_proof() const { return mac(secret_, {as_bytes("caller"), bytes_}); }
   Mac listeners_proof() const { return mac(secret_, {as_bytes("answer"), bytes_}); }
   /// Empty: the two ends agree on encryption. Else what is wrong, as the end that `mine` says it.
-  std::string disagreement(const Said& mine) const;
+  std::string disagreement(const HandshakeParameters& mine) const;
   ProvenPeer callers_peer(base::Fd socket) const;
   ProvenPeer listeners_peer(base::Fd socket) const;
 
@@ -38,8 +39,8 @@ class Transcript {
   Secret key_up() const { return derive_key(secret_, {as_bytes("upward"), bytes_}); }
   Secret key_down() const { return derive_key(secret_, {as_bytes("onward"), bytes_}); }
 
-  Said caller_;
-  Said listener_;
+  HandshakeParameters caller_;
+  HandshakeParameters listener_;
   Secret secret_;
   Bytes bytes_;
 };

@@ -57,8 +57,8 @@ class Stranger {
   Clock::time_point deadline_ = Clock::now() + silence_limit;
   bool answered_ = false;
   Bytes buffer_;
-  Said caller_;
-  Said mine_;
+  HandshakeParameters caller_;
+  HandshakeParameters mine_;
 };
 
 bool Stranger::advance(const Identity& me, const Reception::Expects& expects) {

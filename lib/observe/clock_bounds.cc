@@ -33,9 +33,9 @@ Stretch stretch_from(Iterator from, Iterator end) {
 
 }  // namespace
 
-Drift::Drift(const std::vector<Meeting>& meetings, std::int64_t error) : error_(error) {
+Drift::Drift(const std::vector<ClockSample>& meetings, std::int64_t error) : error_(error) {
   ClockBounds constant(error);
-  for (const Meeting& meeting : meetings) constant.add(meeting.reference, meeting.other);
+  for (const ClockSample& meeting : meetings) constant.add(meeting.reference, meeting.other);
   if (!constant.is_contradictory()) {
     first_ = last_ = constant.offset();
     error_ = constant.error();
@@ -57,9 +57,9 @@ Drift::Drift(const std::vector<Meeting>& meetings, std::int64_t error) : error_(
   error_ += strayed(meetings);
 }
 
-std::int64_t Drift::strayed(const std::vector<Meeting>& meetings) const {
+std::int64_t Drift::strayed(const std::vector<ClockSample>& meetings) const {
   std::int64_t most = 0;
-  for (const Meeting& meeting : meetings) {
+  for (const ClockSample& meeting : meetings) {
     ClockBounds bounds;
     bounds.add(meeting.reference, meeting.other);
     const std::int64_t off = std::abs(at(meeting.other.came) - bounds.offset());

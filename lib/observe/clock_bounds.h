@@ -45,7 +45,7 @@ class ClockBounds {
 };
 
 /// The times of both machines at one meeting.
-struct Meeting {
+struct ClockSample {
   Passage reference;
   Passage other;
 };
@@ -57,7 +57,7 @@ class Drift {
   /// No correction.
   Drift() = default;
   /// Computed from meetings in the order of time.
-  Drift(const std::vector<Meeting>& meetings, std::int64_t error);
+  Drift(const std::vector<ClockSample>& meetings, std::int64_t error);
 
   std::int64_t at(std::int64_t when) const;
   /// The correction near the beginning of the recording, and near its end.
@@ -68,7 +68,7 @@ class Drift {
 
  private:
   /// How far the line lies outside the bounds of the meeting that it fits worst.
-  std::int64_t strayed(const std::vector<Meeting>& meetings) const;
+  std::int64_t strayed(const std::vector<ClockSample>& meetings) const;
 
   std::int64_t begin_ = 0;
   std::int64_t end_ = 0;

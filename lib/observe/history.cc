@@ -15,7 +15,7 @@ using Batch = History::Batch;
 using Outcome = History::Outcome;
 
 /// Reads the events once. A batch is open until it ends; then it moves into the history.
-class Reader {
+class HistoryReader {
  public:
   History read(const Timeline& timeline);
 
@@ -45,7 +45,7 @@ class Reader {
   std::int64_t last_ = 0;
 };
 
-History Reader::read(const Timeline& timeline) {
+History HistoryReader::read(const Timeline& timeline) {
   for (const Event& event : timeline.events()) {
     last_ = std::max(last_, event.when);
     take(event);
@@ -54,7 +54,7 @@ History Reader::read(const Timeline& timeline) {
   return std::move(history_);
 }
 
-void Reader::take(const Event& event) {
+void HistoryReader::take(const Event& event) {
   switch (event.mark) {
     case Mark::submitted:
       return submit(event);
@@ -84,12 +84,12 @@ void Reader::take(const Event& event) {
   }
 }
 
-void Reader::submit(const Event& event) {
+void HistoryReader::submit(const Event& event) {
   calls_[event.number] = history_.calls.size();
   history_.calls.push_back({.key = event.detail, .kind = event.kind, .submitted = event.when});
 }
 
-void Reader::finish(const Event& event, Outcome outcome) {
+void HistoryReader::finish(const Event& event, Outcome outcome) {
   const auto found = calls_.find(event.number);
   if (found == calls_.end()) return;
   Call& call = history_.calls[found->second];
@@ -98,11 +98,11 @@ void Reader::finish(const Event& event, Outcome outcome) {
   calls_.erase(found);
 }
 
-void Reader::plan(const Event& event) {
+void HistoryReader::plan(const Event& event) {
   for (std::uint64_t i = 0; i < event.detail; ++i) planned_[event.number + i] = event.when;
 }
 
-void Reader::enter(const Event& event) {
+void HistoryReader::enter(const Event& event) {
   entered_last_ = event.number;
   Batch& batch = batches_[event.number];
   batch = Batch();
@@ -111,22 +111,22 @@ void Reader::enter(const Event& event) {
   batch.entered = event.when;
 }
 
-void Reader::add_part(const Event& event) {
+void HistoryReader::add_part(const Event& event) {
   const auto found = calls_.find(event.number);
   if (found != calls_.end()) batches_[entered_last_].calls.push_back(found->second);
 }
 
-void Reader::start(const Event& event) {
+void HistoryReader::start(const Event& event) {
   batches_[event.number].started = event.when;
 }
 
-void Reader::begin_stage(const Event& event) {
+void HistoryReader::begin_stage(const Event& event) {
   if (Batch* const batch = open(event.number)) {
     batch->chunk_stages.push_back({event.stage, event.detail, event.when, History::never});
   }
 }
 
-void Reader::end_stage(const Event& event) {
+void HistoryReader::end_stage(const Event& event) {
   Batch* const batch = open(event.number);
   if (batch == nullptr) return;
   const auto found = std::find_if(
@@ -136,7 +136,7 @@ void Reader::end_stage(const Event& event) {
   if (found != batch->chunk_stages.rend()) found->end = event.when;
 }
 
-void Reader::end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome) {
+void HistoryReader::end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome) {
   const auto found = batches_.find(gate);
   if (found == batches_.end()) return;
   Batch& batch = found->second;
@@ -158,7 +158,7 @@ void Reader::end_batch(std::uint64_t gate, std::int64_t when, Outcome outcome) {
   batches_.erase(found);
 }
 
-void Reader::end_open() {
+void HistoryReader::end_open() {
   while (!batches_.empty()) end_batch(batches_.begin()->first, last_, Outcome::unfinished);
   for (const auto& [id, index] : calls_) history_.calls[index].end = last_;
 }
@@ -166,7 +166,7 @@ void Reader::end_open() {
 }  // namespace
 
 History history_of(const Timeline& timeline) {
-  return Reader().read(timeline);
+  return HistoryReader().read(timeline);
 }
 
 }  // namespace tutti::observe

@@ -44,7 +44,7 @@ Slices Layout::lay_out() {
   for (const Batch& batch : history_.batches) show_batch(batch);
   for (auto& [row, slices] : slices_) {
     // An enclosing slice comes before the slices that it encloses.
-    std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
+    std::stable_sort(slices.begin(), slices.end(), [](const TraceSlice& a, const TraceSlice& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
     });
   }

@@ -11,7 +11,7 @@
 namespace tutti::observe {
 
 /// A span of time on a row of the trace.
-struct Slice {
+struct TraceSlice {
   std::int64_t begin = 0;  ///< ns on the rank's steady clock
   std::int64_t end = 0;
   std::string name;
@@ -45,7 +45,7 @@ struct RowId {
   }
 };
 
-using Slices = std::map<RowId, std::vector<Slice>>;
+using Slices = std::map<RowId, std::vector<TraceSlice>>;
 
 /// Makes slices of the recorded events. On a row they follow one another or enclose one another; on
 /// a call's row they come in the order agree, turn, gate, held, move.

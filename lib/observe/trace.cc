@@ -46,9 +46,9 @@ json about(const Timeline& timeline, const TraceInfo& info) {
           {"events_left_out", timeline.dropped()}};
 }
 
-std::string args_of(const Slice& slice) {
+std::string args_of(const TraceSlice& slice) {
   std::string text;
-  if (slice.gate != Slice::no_gate) {
+  if (slice.gate != TraceSlice::no_gate) {
     text += fmt::format(R"("batch":"{}.{}",)", slice.gate >> Timeline::gate_bits,
                         slice.gate & ((std::uint64_t{1} << Timeline::gate_bits) - 1));
   }
@@ -72,7 +72,7 @@ class Writer {
     first_ = false;
   }
   void name_row(int row, const std::string& name);
-  void write_slice(int row, const Slice& slice);
+  void write_slice(int row, const TraceSlice& slice);
 
   std::ostream& out_;
   const Timeline& timeline_;
@@ -85,7 +85,7 @@ void Writer::name_row(int row, const std::string& name) {
   line(text_of(metadata(info_.rank, row, "thread_sort_index", {{"sort_index", row}})));
 }
 
-void Writer::write_slice(int row, const Slice& slice) {
+void Writer::write_slice(int row, const TraceSlice& slice) {
   const double begin = us(slice.begin + info_.clock_offset - info_.origin);
   line(fmt::format(
       R"({{"ts":{:.3f},"dur":{:.3f},"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"args":{{{}}}}})",
@@ -101,7 +101,7 @@ void Writer::write() {
   int row = 0;
   for (const auto& [id, slices] : slices_of(timeline_)) {
     name_row(row, id.name(timeline_));
-    for (const Slice& slice : slices) write_slice(row, slice);
+    for (const TraceSlice& slice : slices) write_slice(row, slice);
     ++row;
   }
   out_ << "\n]\n";

@@ -26,10 +26,10 @@ constexpr std::string_view time_field = R"({"ts":)";
 constexpr std::string_view length_field = R"(,"dur":)";
 
 /// The epoch, and the number of the batch in it. Sorting by it sorts by time.
-using BatchNumber = std::pair<std::uint64_t, std::uint64_t>;
+using BatchInEpoch = std::pair<std::uint64_t, std::uint64_t>;
 
 /// The gates of each node.
-using Gates = std::map<int, std::map<BatchNumber, Passage>>;
+using Gates = std::map<int, std::map<BatchInEpoch, Passage>>;
 
 /// What a first reading of a file finds, before it is copied.
 struct Part {
@@ -76,8 +76,8 @@ bool for_each_event(const std::string& file, const Visit& visit) {
   return line == "]";
 }
 
-BatchNumber batch_of(const std::string& text) {
-  BatchNumber batch;
+BatchInEpoch batch_of(const std::string& text) {
+  BatchInEpoch batch;
   const char* const end = text.data() + text.size();
   const auto [dot, error] = std::from_chars(text.data(), end, batch.first);
   if (error == std::errc() && dot != end) std::from_chars(dot + 1, end, batch.second);
@@ -100,7 +100,7 @@ Part part_of(const std::string& line) {
   return part;
 }
 
-void add_gate(const json& event, std::map<BatchNumber, Passage>& gates) {
+void add_gate(const json& event, std::map<BatchInEpoch, Passage>& gates) {
   const double begin = event.at("ts");
   const double lasted = event.at("dur");
   gates[batch_of(event.at("args").at("batch"))].add(to_ns(begin), to_ns(begin + lasted));
@@ -132,7 +132,7 @@ std::map<int, Drift> drifts_of(const std::vector<std::optional<Part>>& parts, Ga
   std::map<int, Drift> drifts;
   for (const auto& part : parts) {
     if (!part || part->node == reference || drifts.contains(part->node)) continue;
-    std::vector<Meeting> meetings;
+    std::vector<ClockSample> meetings;
     for (const auto& [batch, other] : gates[part->node]) {
       const auto here = gates[reference].find(batch);
       if (here != gates[reference].end()) meetings.push_back({here->second, other});

@@ -24,38 +24,38 @@ struct Entry {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
-      {"sgd", make_sgd, 0.01, {{"momentum", 0, Range::fraction}, {"nesterov", 0, Range::flag}}},
-      {"nag", make_nag, 0.01, {{"momentum", 0, Range::fraction}}},
+      {"sgd", make_sgd, 0.01, {{"momentum", 0, Domain::fraction}, {"nesterov", 0, Domain::flag}}},
+      {"nag", make_nag, 0.01, {{"momentum", 0, Domain::fraction}}},
       {"adam",
        make_adam,
        0.001,
-       {{"beta1", 0.9, Range::fraction},
-        {"beta2", 0.999, Range::fraction},
-        {"epsilon", 1e-8, Range::not_negative}}},
+       {{"beta1", 0.9, Domain::fraction},
+        {"beta2", 0.999, Domain::fraction},
+        {"epsilon", 1e-8, Domain::not_negative}}},
       {"adamw",
        make_adamw,
        0.001,
-       {{"beta1", 0.9, Range::fraction},
-        {"beta2", 0.999, Range::fraction},
-        {"epsilon", 1e-8, Range::not_negative}}},
-      {"adagrad", make_adagrad, 0.01, {{"epsilon", 1e-7, Range::not_negative}}},
+       {{"beta1", 0.9, Domain::fraction},
+        {"beta2", 0.999, Domain::fraction},
+        {"epsilon", 1e-8, Domain::not_negative}}},
+      {"adagrad", make_adagrad, 0.01, {{"epsilon", 1e-7, Domain::not_negative}}},
       {"rmsprop",
        make_rmsprop,
        0.001,
-       {{"gamma1", 0.9, Range::fraction},
-        {"epsilon", 1e-8, Range::not_negative},
-        {"centered", 0, Range::flag},
-        {"gamma2", 0.9, Range::fraction},
-        {"clip_weights", 0, Range::not_negative}}},
+       {{"gamma1", 0.9, Domain::fraction},
+        {"epsilon", 1e-8, Domain::not_negative},
+        {"centered", 0, Domain::flag},
+        {"gamma2", 0.9, Domain::fraction},
+        {"clip_weights", 0, Domain::not_negative}}},
       {"lamb",
        make_lamb,
        0.001,
-       {{"beta1", 0.9, Range::fraction},
-        {"beta2", 0.999, Range::fraction},
-        {"epsilon", 1e-6, Range::not_negative},
-        {"bias_correction", 1, Range::flag},
-        {"lower_bound", 0, Range::not_negative},
-        {"upper_bound", 0, Range::not_negative}}},
+       {{"beta1", 0.9, Domain::fraction},
+        {"beta2", 0.999, Domain::fraction},
+        {"epsilon", 1e-6, Domain::not_negative},
+        {"bias_correction", 1, Domain::flag},
+        {"lower_bound", 0, Domain::not_negative},
+        {"upper_bound", 0, Domain::not_negative}}},
   };
   return all;
 }
@@ -74,11 +74,11 @@ const Entry& find(std::string_view name) {
 }
 
 std::vector<Known> known_parameters(const Entry& entry) {
-  std::vector<Known> known{{"learning_rate", entry.learning_rate, Range::not_negative},
-                           {"wd", 0, Range::not_negative},
-                           {"rescale_grad", 1, Range::any},
-                           {"clip_gradient", 0, Range::not_negative},
-                           {"multi_precision", 0, Range::flag}};
+  std::vector<Known> known{{"learning_rate", entry.learning_rate, Domain::not_negative},
+                           {"wd", 0, Domain::not_negative},
+                           {"rescale_grad", 1, Domain::any},
+                           {"clip_gradient", 0, Domain::not_negative},
+                           {"multi_precision", 0, Domain::flag}};
   known.insert(known.end(), entry.own.begin(), entry.own.end());
   return known;
 }

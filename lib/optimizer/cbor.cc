@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 
 /// A part's kind, the three highest bits of its first byte. No other is followed by anything.
-enum class Kind : std::uint8_t { bytes = 2, text = 3, array = 4, object = 5 };
+enum class MajorType : std::uint8_t { bytes = 2, text = 3, array = 4, object = 5 };
 
 /// Walks over the parts of a value. The parser calls itself for each part within another, also for
 /// a text within a text of unknown length, so that without this they could take all of the stack.
@@ -35,17 +35,17 @@ class Walk {
  private:
   void read_part() {
     const std::uint8_t head = take(1).front();
-    const Kind kind{static_cast<std::uint8_t>(head >> 5U)};
-    const bool has_length = kind >= Kind::bytes && kind <= Kind::object;
+    const MajorType kind{static_cast<std::uint8_t>(head >> 5U)};
+    const bool has_length = kind >= MajorType::bytes && kind <= MajorType::object;
     const unsigned low = head & 0x1fU;
     if (has_length && low == 0x1f) refuse("a part of them does not say how long it is");
     const std::uint64_t number =
         low < 24 || low > 27 ? low : read_number(std::size_t{1} << (low - 24));
     if (!has_length) return;
-    if (kind == Kind::bytes || kind == Kind::text) {
+    if (kind == MajorType::bytes || kind == MajorType::text) {
       take(number);
     } else {
-      open(number, kind == Kind::object ? 2 : 1);
+      open(number, kind == MajorType::object ? 2 : 1);
     }
   }
   void open(std::uint64_t count, std::uint64_t parts_each) {

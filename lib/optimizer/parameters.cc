@@ -14,33 +14,33 @@
 namespace tutti::optimizer {
 namespace {
 
-bool is_within(double value, Range range) {
+bool is_within(double value, Domain range) {
   switch (range) {
-    case Range::any:
+    case Domain::any:
       return std::isfinite(value);
-    case Range::not_negative:
+    case Domain::not_negative:
       return std::isfinite(value) && value >= 0;
-    case Range::positive:
+    case Domain::positive:
       return std::isfinite(value) && value > 0;
-    case Range::fraction:
+    case Domain::fraction:
       return value >= 0 && value < 1;
-    case Range::flag:
+    case Domain::flag:
       return value == 0 || value == 1;
   }
   return false;
 }
 
-std::string_view words(Range range) {
+std::string_view words(Domain range) {
   switch (range) {
-    case Range::any:
+    case Domain::any:
       return "a finite number";
-    case Range::not_negative:
+    case Domain::not_negative:
       return "a finite number of 0 or more";
-    case Range::positive:
+    case Domain::positive:
       return "a finite number above 0";
-    case Range::fraction:
+    case Domain::fraction:
       return "a number from 0 to below 1";
-    case Range::flag:
+    case Domain::flag:
       return "0 or 1";
   }
   return "";

@@ -8,13 +8,13 @@
 namespace tutti::optimizer {
 
 /// What values a parameter may have. All must be finite.
-enum class Range : std::uint8_t { any, not_negative, positive, fraction, flag };
+enum class Domain : std::uint8_t { any, not_negative, positive, fraction, flag };
 
 /// A parameter that a rule knows.
 struct Known {
   std::string_view name;
   double otherwise;
-  Range range;
+  Domain range;
 };
 
 /// What every rule has, but the learning rate and the decay, which differ from key to key.

@@ -11,7 +11,7 @@ namespace tutti::p2p {
 /// The frames and elements that have come through a carrier since the last look.
 struct News {
   std::vector<std::pair<int, Frame>> frames;  ///< with the rank they came from
-  std::vector<CallId> arrived;                ///< calls whose elements are all there
+  std::vector<TransferId> arrived;            ///< calls whose elements are all there
   std::vector<int> sent_to;                   ///< ranks to which elements have moved on
   std::vector<int> received_from;             ///< ranks from which elements have come
 
@@ -37,7 +37,7 @@ class Carrier {
   virtual void post(int to, const Frame& frame) = 0;
   /// The memory stays as it is until the other rank says that it has everything.
   virtual void send(int to, std::span<const std::byte> data) = 0;
-  virtual void receive(int from, CallId call, std::span<std::byte> data) = 0;
+  virtual void receive(int from, TransferId call, std::span<std::byte> data) = 0;
   /// Does a bounded piece of work, some tens of microseconds. True: something moved.
   virtual bool step(News& news) = 0;
   /// Bytes that it holds for what is on its way.

@@ -11,7 +11,7 @@ namespace {
 
 /// Less would fail stores over slow links: megabytes lie in buffers of the system's, so that long
 /// after they have left this rank, and long before they come, nothing is seen to move.
-constexpr Time shortest_stall = std::chrono::minutes(1);
+constexpr SessionTime shortest_stall = std::chrono::minutes(1);
 
 bool is_for(const Envelope& receive, int from, int tag) {
   return (receive.peer == any_peer || receive.peer == from) && receive.tag == tag;
@@ -19,7 +19,7 @@ bool is_for(const Envelope& receive, int from, int tag) {
 
 }  // namespace
 
-Endpoint::Endpoint(int rank, int size, Time limit)
+Endpoint::Endpoint(int rank, int size, SessionTime limit)
     : rank_(rank),
       size_(size),
       limit_(limit),
@@ -36,11 +36,11 @@ void Endpoint::post(int to, Frame::Kind kind, std::uint64_t number, const Envelo
                               .count = envelope.count}});
 }
 
-void Endpoint::finish(CallId call, int from, std::optional<Error> error) {
-  actions_.emplace_back(Finish{call, from, std::move(error)});
+void Endpoint::finish(TransferId call, int from, std::optional<Error> error) {
+  actions_.emplace_back(TransferDone{call, from, std::move(error)});
 }
 
-void Endpoint::send(CallId call, const Envelope& envelope) {
+void Endpoint::send(TransferId call, const Envelope& envelope) {
   Send send{.call = call, .envelope = envelope, .since = now_};
   if (closing_) return finish(call, envelope.peer, closed(name_of(send), rank_));
   if (peer(envelope.peer).gone) {
@@ -51,7 +51,7 @@ void Endpoint::send(CallId call, const Envelope& envelope) {
   sends_.push_back(send);
 }
 
-void Endpoint::receive(CallId call, const Envelope& envelope) {
+void Endpoint::receive(TransferId call, const Envelope& envelope) {
   Receive receive{.call = call, .envelope = envelope, .since = now_};
   if (closing_) return finish(call, any_peer, closed(name_of(receive), rank_));
   const bool hopeless = envelope.peer == any_peer ? !is_anybody_left() : peer(envelope.peer).gone;
@@ -202,7 +202,7 @@ void Endpoint::hear_revocation(int from, const Frame& frame) {
   leave_if_done();
 }
 
-void Endpoint::note_arrived(CallId call) {
+void Endpoint::note_arrived(TransferId call) {
   const auto receive = std::find_if(receives_.begin(), receives_.end(),
                                     [&](const Receive& each) { return each.call == call; });
   base::check(receive != receives_.end() && receive->has_met(), "a receive has met its send");
@@ -264,7 +264,7 @@ void Endpoint::leave_if_done() {
   }
 }
 
-void Endpoint::tick(Time now) {
+void Endpoint::tick(SessionTime now) {
   now_ = now;
   // The oldest stand first.
   for (auto send = sends_.begin(); send != sends_.end() && send->since + limit_ <= now_;) {
@@ -292,12 +292,12 @@ void Endpoint::tick(Time now) {
 
 // The transfers between two ranks move one after the other, so those that wait for their turn are
 // as late as the one that moves.
-Time Endpoint::due(const Send& send) const {
+SessionTime Endpoint::due(const Send& send) const {
   if (!send.met_at) return send.since + limit_;
   return std::max(*send.met_at, peer(send.envelope.peer).sent_at) + stall_limit_;
 }
 
-Time Endpoint::due(const Receive& receive) const {
+SessionTime Endpoint::due(const Receive& receive) const {
   if (!receive.has_met()) return receive.since + limit_;
   return std::max(receive.met_at, peer(receive.from).received_at) + stall_limit_;
 }
@@ -318,9 +318,9 @@ void Endpoint::check_transfers() const {
   }
 }
 
-std::optional<Time> Endpoint::next_tick() const {
-  std::optional<Time> next;
-  const auto consider = [&](Time due) { next = next ? std::min(*next, due) : due; };
+std::optional<SessionTime> Endpoint::next_tick() const {
+  std::optional<SessionTime> next;
+  const auto consider = [&](SessionTime due) { next = next ? std::min(*next, due) : due; };
   // Those behind the first that has not met were called later, so they are due later.
   for (const Send& send : sends_) {
     consider(due(send));
@@ -351,7 +351,7 @@ std::string Endpoint::describe() const {
   return text.empty() ? "no send or recv" : text;
 }
 
-std::vector<Action> Endpoint::take_actions() {
+std::vector<TransferAction> Endpoint::take_actions() {
   return std::exchange(actions_, {});
 }
 

@@ -14,7 +14,7 @@
 namespace tutti::p2p {
 
 /// Since the start of the session.
-using Time = std::chrono::nanoseconds;
+using SessionTime = std::chrono::nanoseconds;
 
 /// A send or a receive, as this rank calls it.
 struct Envelope {
@@ -34,20 +34,20 @@ struct Post {
 /// Send the elements of this call, after the frames that were posted before.
 struct MoveOut {
   int to = 0;
-  CallId call = 0;
+  TransferId call = 0;
 };
 /// Receive the elements of this call, which come next from there.
 struct MoveIn {
   int from = 0;
-  CallId call = 0;
+  TransferId call = 0;
 };
 /// The call is over.
-struct Finish {
-  CallId call = 0;
+struct TransferDone {
+  TransferId call = 0;
   int peer = any_peer;  ///< where a receive's elements came from
   std::optional<Error> error{};
 };
-using Action = std::variant<Post, MoveOut, MoveIn, Finish>;
+using TransferAction = std::variant<Post, MoveOut, MoveIn, TransferDone>;
 
 /// One rank's side of the protocol by which two ranks pass a tensor: a plain value, driven by one
 /// thread. It has no clock: events happen at the time of the last `tick`. After any event, take the
@@ -66,10 +66,10 @@ class Endpoint {
  public:
   /// `limit`: how long a call waits for the other rank's, and once they have met, for elements to
   /// move; for these a minute at least.
-  Endpoint(int rank, int size, Time limit);
+  Endpoint(int rank, int size, SessionTime limit);
 
-  void send(CallId call, const Envelope& envelope);
-  void receive(CallId call, const Envelope& envelope);
+  void send(TransferId call, const Envelope& envelope);
+  void receive(TransferId call, const Envelope& envelope);
   /// A frame has arrived; those of a rank that is gone are late, and mean nothing. Throws
   /// `internal` for what no endpoint says.
   void hear(int from, const Frame& frame);
@@ -77,7 +77,7 @@ class Endpoint {
   void note_sent(int to) { peer(to).sent_at = now_; }
   void note_received(int from) { peer(from).received_at = now_; }
   /// The elements that `MoveIn` asked for have come.
-  void note_arrived(CallId call);
+  void note_arrived(TransferId call);
   /// The rank has left the store. Call it after `hear` for all that has come from it. Where frames
   /// may still be on their way, it is for a rank of which nothing was heard: others say `left`.
   void note_departed(int rank);
@@ -85,16 +85,16 @@ class Endpoint {
   void close();
   /// After `close`: every call is over, and the others know it.
   bool has_left() const { return left_; }
-  void tick(Time now);
+  void tick(SessionTime now);
   /// Throws `timeout`, which names the other rank, if calls have met but nothing of their elements
   /// has moved for that time. Such a call cannot be given up alone, for the elements of the
   /// next call between the two ranks follow its own. To be called after all `note_sent` and
   /// `note_received`.
   void check_transfers() const;
   /// When `tick` and `check_transfers` want to be called at the latest.
-  std::optional<Time> next_tick() const;
+  std::optional<SessionTime> next_tick() const;
 
-  std::vector<Action> take_actions();
+  std::vector<TransferAction> take_actions();
 
   /// A call waits for this rank, or moves to or from it.
   bool needs(int rank) const;
@@ -110,23 +110,23 @@ class Endpoint {
     bool heard = false;
     bool addressed = false;  ///< has been posted a frame
     bool gone = false;
-    Time sent_at{};  ///< when some elements last moved there
-    Time received_at{};
+    SessionTime sent_at{};  ///< when some elements last moved there
+    SessionTime received_at{};
   };
   struct Send {
-    CallId call = 0;
+    TransferId call = 0;
     Envelope envelope;
     std::uint64_t number = 0;
-    Time since{};
-    std::optional<Time> met_at{};  ///< when a receive has come for it
+    SessionTime since{};
+    std::optional<SessionTime> met_at{};  ///< when a receive has come for it
   };
   struct Receive {
-    CallId call = 0;
+    TransferId call = 0;
     Envelope envelope;
-    Time since{};
+    SessionTime since{};
     int from = any_peer;  ///< whose send it has met
     std::uint64_t number = 0;
-    Time met_at{};
+    SessionTime met_at{};
 
     bool has_met() const { return from != any_peer; }
   };
@@ -139,7 +139,7 @@ class Endpoint {
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   void post(int to, Frame::Kind kind, std::uint64_t number, const Envelope& envelope = {});
-  void finish(CallId call, int peer, std::optional<Error> error = std::nullopt);
+  void finish(TransferId call, int peer, std::optional<Error> error = std::nullopt);
   std::deque<Send>::iterator find_send(int to, std::uint64_t number);
   std::deque<Receive>::iterator find_receive(int from, std::uint64_t number);
 
@@ -153,8 +153,8 @@ class Endpoint {
   /// The send that it would have met was given up.
   void finish_with(const Receive& receive, int from);
   /// When it has waited too long for the other call, or for elements to move.
-  Time due(const Send& send) const;
-  Time due(const Receive& receive) const;
+  SessionTime due(const Send& send) const;
+  SessionTime due(const Receive& receive) const;
   void leave_if_done();
   bool is_anybody_left() const;
 
@@ -163,9 +163,9 @@ class Endpoint {
 
   int rank_;
   int size_;
-  Time limit_;
-  Time stall_limit_;  ///< for elements to move
-  Time now_{};
+  SessionTime limit_;
+  SessionTime stall_limit_;  ///< for elements to move
+  SessionTime now_{};
   std::vector<Peer> peers_;
   std::deque<Send> sends_;        ///< in the order of the calls
   std::deque<Receive> receives_;  ///< in the order of the calls
@@ -174,7 +174,7 @@ class Endpoint {
   GivenUp given_up_receives_;     ///< by this rank
   bool closing_ = false;
   bool left_ = false;
-  std::vector<Action> actions_;
+  std::vector<TransferAction> actions_;
 };
 
 }  // namespace tutti::p2p

@@ -6,8 +6,8 @@
 
 namespace tutti::p2p {
 
-/// Names a call of this rank's.
-using CallId = std::uint64_t;
+/// Names a send or a receive of this rank's.
+using TransferId = std::uint64_t;
 
 /// A message of the protocol between two ranks, of a size that divides a ring's. The frames from
 /// one rank to another arrive in order; the elements of tensors travel beside them, those of one

@@ -5,7 +5,7 @@
 
 namespace tutti::p2p {
 
-Messenger::Messenger(const topology::Topology& topology, Time limit, PairMemory& memory,
+Messenger::Messenger(const topology::Topology& topology, SessionTime limit, PairMemory& memory,
                      const BetweenNodes& between_nodes, IsClosing is_closing)
     : topology_(topology),
       endpoint_(topology.rank, topology.size, limit),
@@ -30,13 +30,13 @@ void Messenger::open(int rank, Carrier::Use use) {
   }
 }
 
-void Messenger::keep(CallId call, int peer, std::span<std::byte> memory) {
+void Messenger::keep(TransferId call, int peer, std::span<std::byte> memory) {
   const bool between_nodes = remote_ && (peer == any_peer || !is_here(peer));
   if (between_nodes) ++waits_between_nodes_;
   data_[call] = {memory, between_nodes};
 }
 
-void Messenger::send(Time now, CallId call, const Envelope& envelope,
+void Messenger::send(SessionTime now, TransferId call, const Envelope& envelope,
                      std::span<const std::byte> data) {
   keep(call, envelope.peer, {const_cast<std::byte*>(data.data()), data.size()});
   endpoint_.tick(now);
@@ -44,7 +44,7 @@ void Messenger::send(Time now, CallId call, const Envelope& envelope,
   apply();
 }
 
-void Messenger::receive(Time now, CallId call, const Envelope& envelope,
+void Messenger::receive(SessionTime now, TransferId call, const Envelope& envelope,
                         std::span<std::byte> data) {
   keep(call, envelope.peer, data);
   endpoint_.tick(now);
@@ -58,7 +58,7 @@ void Messenger::close() {
   apply();
 }
 
-bool Messenger::step(Time now) {
+bool Messenger::step(SessionTime now) {
   const bool idle = empty() && !closing_ && !(remote_ && remote_->is_sending());
   if (idle && !node_.has_work()) return false;
   endpoint_.tick(now);
@@ -88,7 +88,7 @@ void Messenger::hear() {
   }
   for (const int rank : news_.sent_to) endpoint_.note_sent(rank);
   for (const int rank : news_.received_from) endpoint_.note_received(rank);
-  for (const CallId call : news_.arrived) endpoint_.note_arrived(call);
+  for (const TransferId call : news_.arrived) endpoint_.note_arrived(call);
   for (const int rank : departed_) {
     // Of another node frames may still be on their way, and `left` is the last of them.
     if (!is_here(rank) && endpoint_.has_heard(rank)) continue;
@@ -98,8 +98,8 @@ void Messenger::hear() {
 }
 
 bool Messenger::apply() {
-  std::vector<Action> actions = endpoint_.take_actions();
-  for (Action& action : actions) {
+  std::vector<TransferAction> actions = endpoint_.take_actions();
+  for (TransferAction& action : actions) {
     std::visit([this](auto& concrete) { apply(concrete); }, action);
   }
   return !actions.empty();
@@ -117,7 +117,7 @@ void Messenger::apply(const MoveIn& action) {
   carrier(action.from).receive(action.from, action.call, data_.at(action.call).memory);
 }
 
-void Messenger::apply(Finish& action) {
+void Messenger::apply(TransferDone& action) {
   if (data_.at(action.call).between_nodes) --waits_between_nodes_;
   data_.erase(action.call);
   finished_.push_back(std::move(action));

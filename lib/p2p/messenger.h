@@ -23,15 +23,17 @@ class Messenger {
   using IsClosing = std::function<bool(int rank)>;
 
   /// `limit`: how long a call waits for the other rank's. The references outlive the messenger.
-  Messenger(const topology::Topology& topology, Time limit, PairMemory& memory,
+  Messenger(const topology::Topology& topology, SessionTime limit, PairMemory& memory,
             const BetweenNodes& between_nodes, IsClosing is_closing);
 
   /// To be called before a send or a receive; `rank` may be `any_peer`. Throws `internal` where
   /// there is no memory for what moves.
   void open(int rank, Carrier::Use use);
   /// The memory stays until the call is over, or until nobody calls `step` any more.
-  void send(Time now, CallId call, const Envelope& envelope, std::span<const std::byte> data);
-  void receive(Time now, CallId call, const Envelope& envelope, std::span<std::byte> data);
+  void send(SessionTime now, TransferId call, const Envelope& envelope,
+            std::span<const std::byte> data);
+  void receive(SessionTime now, TransferId call, const Envelope& envelope,
+               std::span<std::byte> data);
   /// See Endpoint::close.
   void close();
   /// After `close`: every call is over, and the others can see it.
@@ -39,9 +41,9 @@ class Messenger {
 
   /// Looks at everything that may have changed. True: something moved. Throws `timeout` when the
   /// elements of a call have stopped moving, see Endpoint::check_transfers: the store must end.
-  bool step(Time now);
+  bool step(SessionTime now);
   /// Calls that are over, since the last time.
-  std::vector<Finish> take_finished() { return std::exchange(finished_, {}); }
+  std::vector<TransferDone> take_finished() { return std::exchange(finished_, {}); }
 
   bool empty() const { return data_.empty(); }
   /// Elements are on their way: somebody must go on with `step`.
@@ -50,7 +52,7 @@ class Messenger {
   bool is_moving_between_nodes() const { return remote_ && remote_->is_moving(); }
   /// Something is awaited that rings no bell.
   bool is_polling() const { return remote_ && (waits_between_nodes_ > 0 || remote_->is_sending()); }
-  std::optional<Time> next_tick() const { return endpoint_.next_tick(); }
+  std::optional<SessionTime> next_tick() const { return endpoint_.next_tick(); }
   std::size_t buffer_bytes() const;
   std::uint64_t bytes_between_nodes() const { return remote_ ? remote_->bytes_sent() : 0; }
   std::string describe() const { return endpoint_.describe(); }
@@ -63,25 +65,25 @@ class Messenger {
 
   bool is_here(int rank) const;
   Carrier& carrier(int rank);
-  void keep(CallId call, int peer, std::span<std::byte> memory);
+  void keep(TransferId call, int peer, std::span<std::byte> memory);
   void find_departures();
   void hear();
   bool apply();
   void apply(const Post& action);
   void apply(const MoveOut& action);
   void apply(const MoveIn& action);
-  void apply(Finish& action);
+  void apply(TransferDone& action);
 
   const topology::Topology& topology_;
   Endpoint endpoint_;
   const IsClosing is_closing_;
   NodeCarrier node_;
   std::optional<MpiCarrier> remote_;
-  std::unordered_map<CallId, Data> data_;  ///< of the calls that are not over
-  std::size_t waits_between_nodes_ = 0;    ///< calls that may have to do with another node
+  std::unordered_map<TransferId, Data> data_;  ///< of the calls that are not over
+  std::size_t waits_between_nodes_ = 0;        ///< calls that may have to do with another node
   bool closing_ = false;
   std::vector<int> departed_;  ///< found at the beginning of a step
-  std::vector<Finish> finished_;
+  std::vector<TransferDone> finished_;
   News news_;
 };
 

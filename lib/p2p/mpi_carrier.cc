@@ -71,7 +71,7 @@ void MpiCarrier::send(int to, std::span<const std::byte> data) {
   ++moving_;
 }
 
-void MpiCarrier::receive(int from, CallId call, std::span<std::byte> data) {
+void MpiCarrier::receive(int from, TransferId call, std::span<std::byte> data) {
   peers_[static_cast<std::size_t>(from)].coming.push_back({call, data});
   ++moving_;
 }

@@ -42,7 +42,7 @@ void NodeCarrier::send(int to, std::span<const std::byte> data) {
   ++transfers_;
 }
 
-void NodeCarrier::receive(int from, CallId call, std::span<std::byte> data) {
+void NodeCarrier::receive(int from, TransferId call, std::span<std::byte> data) {
   peers_[static_cast<std::size_t>(local(from))].coming.push_back({call, data});
   ++transfers_;
 }

@@ -20,7 +20,7 @@ class NodeCarrier final : public Carrier {
   void open(int rank, Use use) override;
   void post(int to, const Frame& frame) override;
   void send(int to, std::span<const std::byte> data) override;
-  void receive(int from, CallId call, std::span<std::byte> data) override;
+  void receive(int from, TransferId call, std::span<std::byte> data) override;
   bool step(News& news) override;
   std::size_t buffer_bytes() const override;
 
@@ -37,7 +37,7 @@ class NodeCarrier final : public Carrier {
 
  private:
   struct Incoming {
-    CallId call = 0;
+    TransferId call = 0;
     std::span<std::byte> rest;
   };
   struct Peer {

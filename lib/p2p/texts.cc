@@ -30,7 +30,7 @@ Error mismatch(const std::string& call, int rank, int other, const std::string& 
           {.key = {}, .ranks = {std::max(rank, other)}}};
 }
 
-Error late(const std::string& call, int other, const char* counterpart, Time limit) {
+Error late(const std::string& call, int other, const char* counterpart, SessionTime limit) {
   const std::chrono::duration<double> seconds = limit;
   const std::string missing =
       other == any_peer ? "no rank made" : fmt::format("rank {} did not make", other);
@@ -41,7 +41,7 @@ Error late(const std::string& call, int other, const char* counterpart, Time lim
           {.key = {}, .ranks = other == any_peer ? std::vector<int>() : std::vector<int>{other}}};
 }
 
-Error given_up(const std::string& call, int other, const char* counterpart, Time limit) {
+Error given_up(const std::string& call, int other, const char* counterpart, SessionTime limit) {
   const std::chrono::duration<double> seconds = limit;
   return {ErrorCode::timeout,
           fmt::format("{}: rank {} gave up the {} for it after {:g} s; both ranks must make their "
@@ -50,7 +50,7 @@ Error given_up(const std::string& call, int other, const char* counterpart, Time
           {.key = {}, .ranks = {other}}};
 }
 
-Error stalled(const std::string& call, int other, Time limit) {
+Error stalled(const std::string& call, int other, SessionTime limit) {
   const std::chrono::duration<double> seconds = limit;
   return {ErrorCode::timeout,
           fmt::format("{}: both ranks have made their calls, but no element has moved for {:g} s; "

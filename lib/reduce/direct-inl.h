@@ -177,7 +177,7 @@ class Result {
   static constexpr bool is_float = std::is_floating_point_v<Acc>;
 
  public:
-  HWY_INLINE Result(void* dst, Finish finish)
+  HWY_INLINE Result(void* dst, Epilogue finish)
       : dst_(static_cast<std::uint8_t*>(dst)),
         divisor_(static_cast<Acc>(finish.divisor)),
         divides_(is_float && finish.divisor != 1) {}
@@ -265,7 +265,7 @@ class Tree<In, Op, 0> {
 /// computed before anything is stored, since `dst` may be a source, and stored last. Where vectors
 /// overlap, their bits are the same.
 template <class In, class Out, class Op, std::size_t n>
-void loop(Sources sources, void* dst, std::size_t count, Finish finish) {
+void loop(Sources sources, void* dst, std::size_t count, Epilogue finish) {
   const std::size_t lanes = hn::Lanes(hn::ScalableTag<typename In::Acc>());
   const std::size_t edge = std::min(count, lanes);
   const Result<Out> result(dst, finish);

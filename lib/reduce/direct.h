@@ -7,7 +7,7 @@
 namespace tutti::reduce {
 
 /// What is done with the tree's value.
-struct Finish {
+struct Epilogue {
   double divisor = 1;  ///< sums of floats only
   bool streaming = false;
 };
@@ -15,7 +15,7 @@ struct Finish {
 /// A loop that makes one pass over all sources, with the tree in registers. Aliasing as for
 /// `reduce`.
 using Direct = void (*)(std::span<const void* const> sources, void* dst, std::size_t count,
-                        Finish finish);
+                        Epilogue finish);
 
 /// The loop for this number of sources, of the best SIMD level of this machine. Null if there is
 /// none, such as for dtypes that are not converted.

@@ -117,7 +117,7 @@ void Executor::apply(coordinator::DepartDone& action) {
   fail_everything(closed);
 }
 
-void Executor::apply(coordinator::Lost& action) {
+void Executor::apply(coordinator::PeerLost& action) {
   lost_.store(true, std::memory_order_release);
   // The job is over for all ranks: this rank's own end need not be noticed as a loss.
   control_.announce_departed();

@@ -104,13 +104,13 @@ struct CallPool::Counts {
   };
 
   template <typename T>
-  struct Place {
+  struct Allocator {
     using value_type = T;
 
-    explicit Place(CallList* list_) : list(list_) {}
+    explicit Allocator(CallList* list_) : list(list_) {}
     template <typename Other>
     // NOLINTNEXTLINE(google-explicit-constructor): allocators convert.
-    Place(const Place<Other>& other) : list(other.list) {}
+    Allocator(const Allocator<Other>& other) : list(other.list) {}
 
     T* allocate(std::size_t count) {
       static_assert(sizeof(T) <= sizeof(CallList::counts_));
@@ -124,7 +124,7 @@ struct CallPool::Counts {
       pool->spares_for(list->calls.size()).give_back(std::unique_ptr<CallList>(list));
     }
     template <typename Other>
-    bool operator==(const Place<Other>& other) const {
+    bool operator==(const Allocator<Other>& other) const {
       return list == other.list;
     }
 
@@ -154,7 +154,7 @@ std::shared_ptr<CallList> CallPool::take(std::size_t count) {
   if (list->bytes() > before) bytes_ += list->bytes() - before;
   list->pool_ = shared_from_this();
   CallList* const raw = list.release();
-  return {raw, Counts::End(), Counts::Place<CallList>(raw)};
+  return {raw, Counts::End(), Counts::Allocator<CallList>(raw)};
 }
 
 }  // namespace tutti::runtime

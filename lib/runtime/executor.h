@@ -142,7 +142,7 @@ class Executor {
   void apply(coordinator::BarrierDone& action);
   void apply(coordinator::JoinDone& action);
   void apply(coordinator::DepartDone& action);
-  void apply(coordinator::Lost& action);
+  void apply(coordinator::PeerLost& action);
   void apply(coordinator::Notice& action);
 
   bool advance();

@@ -16,7 +16,7 @@ constexpr auto farewell = std::chrono::milliseconds(500);
 }  // namespace
 
 Lookout::Lookout()
-    : report_([](const control::LostRank& lost) {
+    : report_([](const control::FailedRank& lost) {
         base::log().error("rank {} is lost: {} while a store was created", lost.rank, lost.reason);
       }) {}
 
@@ -27,7 +27,7 @@ bool Lookout::is_excused(int rank) {
   return now < *excused_until_;
 }
 
-std::optional<control::LostRank> Lookout::find() {
+std::optional<control::FailedRank> Lookout::find() {
   // First, for a rank that told of a loss and has ended since is not what was lost.
   if (listen_) {
     if (auto told = listen_()) return told;

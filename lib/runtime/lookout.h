@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "control/loss.h"
+#include "control/loss_slot.h"
 
 namespace tutti::runtime {
 
@@ -13,8 +13,8 @@ namespace tutti::runtime {
 /// also in the control plane. For the thread that creates the store.
 class Lookout {
  public:
-  using Ask = std::function<std::optional<control::LostRank>()>;
-  using Report = std::function<void(const control::LostRank&)>;
+  using Ask = std::function<std::optional<control::FailedRank>()>;
+  using Report = std::function<void(const control::FailedRank&)>;
 
   Lookout();
 
@@ -37,7 +37,7 @@ class Lookout {
   void look();
 
  private:
-  std::optional<control::LostRank> find();
+  std::optional<control::FailedRank> find();
   bool is_excused(int rank);
 
   std::vector<Ask> watched_;
@@ -47,7 +47,7 @@ class Lookout {
   Ask listen_;
   std::function<bool(int)> gave_up_;
   std::optional<base::Clock::time_point> excused_until_;  ///< from the first such end on
-  std::optional<control::LostRank> lost_;
+  std::optional<control::FailedRank> lost_;
 };
 
 }  // namespace tutti::runtime

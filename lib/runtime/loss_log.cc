@@ -9,7 +9,7 @@
 
 namespace tutti::runtime {
 
-void LossLog::write(const control::LostRank& lost) {
+void LossLog::write(const control::FailedRank& lost) {
   // A rank that fails by itself logs the reason itself.
   if (lost.rank == place_.rank) return;
   std::vector<std::string> keys;

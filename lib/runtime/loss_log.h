@@ -2,7 +2,7 @@
 #include <atomic>
 #include <string>
 
-#include "control/loss.h"
+#include "control/loss_slot.h"
 #include "runtime/inbox.h"
 #include "runtime/place.h"
 
@@ -17,7 +17,7 @@ class LossLog {
   LossLog(const Place& place, Inbox& inbox) : place_(place), inbox_(inbox) {}
 
   /// For control threads: makes the line and logs it.
-  void write(const control::LostRank& lost);
+  void write(const control::FailedRank& lost);
   /// Logs this message of the loss of `rank`.
   void write(int rank, const std::string& message);
 

@@ -84,7 +84,7 @@ std::string who_has_not_come(control::Presence& presence) {
 
 }  // namespace
 
-base::Watchdog::Look watch_start(control::Presence& presence, std::shared_ptr<Ends> ends,
+base::Watchdog::Look watch_start(control::Presence& presence, std::shared_ptr<FailureDetector> ends,
                                  const Options& options) {
   const auto loss =
       std::make_shared<Loss>([ends = std::move(ends),

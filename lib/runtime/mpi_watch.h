@@ -3,7 +3,7 @@
 
 #include "base/watchdog.h"
 #include "control/presence.h"
-#include "runtime/ends.h"
+#include "runtime/failure_detector.h"
 #include "tutti/options.h"
 
 namespace tutti::runtime {
@@ -14,7 +14,7 @@ namespace tutti::runtime {
 
 /// MPI_Init is hopeless if a rank has ended or is stopped for `heartbeat_timeout`, or after
 /// `create_timeout`.
-base::Watchdog::Look watch_start(control::Presence& presence, std::shared_ptr<Ends> ends,
+base::Watchdog::Look watch_start(control::Presence& presence, std::shared_ptr<FailureDetector> ends,
                                  const Options& options);
 
 /// MPI_Finalize likewise, but after `key_timeout`: a rank may have work to do before it ends. Of a

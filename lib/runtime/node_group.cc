@@ -41,7 +41,7 @@ std::string place_of(const cuda::Gpu& gpu) {
 }
 
 /// Another rank has failed, or nobody wants the communicator any more.
-struct Stopped {};
+struct GroupStopped {};
 
 /// Bytes that ranks send each other before the communicator is used: NCCL connects them then.
 struct Greeting {
@@ -120,7 +120,7 @@ void NodeGroup::Job::run() {
     make();
     State now = State::making;
     if (!state.compare_exchange_strong(now, State::made)) aborts = true;
-  } catch (const Stopped&) {
+  } catch (const GroupStopped&) {
     aborts = true;
   } catch (const std::exception& error) {
     aborts = true;
@@ -198,7 +198,7 @@ void NodeGroup::Job::greet_peers() {
 }
 
 void NodeGroup::Job::check_stop() const {
-  if (stop || !settings.board.failures().empty()) throw Stopped{};
+  if (stop || !settings.board.failures().empty()) throw GroupStopped{};
 }
 
 template <typename Predicate>

@@ -28,13 +28,13 @@ PeerCall::PeerCall(bool is_send, const Tensor& tensor, int peer, int tag, int* w
 }
 
 PeerSide::PeerSide(const topology::Topology& topology, Memory memory,
-                   const p2p::BetweenNodes& between_nodes, p2p::Time limit,
+                   const p2p::BetweenNodes& between_nodes, p2p::SessionTime limit,
                    p2p::Messenger::IsClosing is_closing)
     : memory_(std::move(memory.file), memory.map, topology.local_index(),
               std::move(memory.doorbells)),
       messenger_(topology, limit, memory_, between_nodes, std::move(is_closing)) {}
 
-void PeerSide::submit(p2p::Time now, const std::shared_ptr<PeerCall>& call) {
+void PeerSide::submit(p2p::SessionTime now, const std::shared_ptr<PeerCall>& call) {
   try {
     messenger_.open(call->envelope.peer,
                     call->sends ? p2p::Carrier::Use::send : p2p::Carrier::Use::receive);
@@ -42,7 +42,7 @@ void PeerSide::submit(p2p::Time now, const std::shared_ptr<PeerCall>& call) {
     refused_.push_back({call, error});
     return;
   }
-  const p2p::CallId id = next_call_++;
+  const p2p::TransferId id = next_call_++;
   calls_[id] = call;
   if (call->sends) {
     const Tensor& tensor = call->holder.ins[0];
@@ -55,7 +55,7 @@ void PeerSide::submit(p2p::Time now, const std::shared_ptr<PeerCall>& call) {
 
 std::vector<PeerSide::Ended> PeerSide::take_ended() {
   std::vector<Ended> ended = std::exchange(refused_, {});
-  for (p2p::Finish& finish : messenger_.take_finished()) {
+  for (p2p::TransferDone& finish : messenger_.take_finished()) {
     const auto found = calls_.find(finish.call);
     std::shared_ptr<PeerCall> call = std::move(found->second);
     calls_.erase(found);
@@ -73,7 +73,7 @@ std::vector<std::shared_ptr<PeerCall>> PeerSide::drop_all() {
 }
 
 std::vector<std::string> PeerSide::in_flight() const {
-  const std::map<p2p::CallId, std::shared_ptr<PeerCall>> in_order(calls_.begin(), calls_.end());
+  const std::map<p2p::TransferId, std::shared_ptr<PeerCall>> in_order(calls_.begin(), calls_.end());
   std::vector<std::string> texts;
   texts.reserve(in_order.size());
   for (const auto& [id, call] : in_order) texts.push_back(call->completion.what());

@@ -43,10 +43,10 @@ class PeerSide {
 
   /// The references outlive it.
   PeerSide(const topology::Topology& topology, Memory memory,
-           const p2p::BetweenNodes& between_nodes, p2p::Time limit,
+           const p2p::BetweenNodes& between_nodes, p2p::SessionTime limit,
            p2p::Messenger::IsClosing is_closing);
 
-  void submit(p2p::Time now, const std::shared_ptr<PeerCall>& call);
+  void submit(p2p::SessionTime now, const std::shared_ptr<PeerCall>& call);
   p2p::Messenger& messenger() { return messenger_; }
   const p2p::Messenger& messenger() const { return messenger_; }
   /// Calls that are over, since the last time.
@@ -61,8 +61,8 @@ class PeerSide {
  private:
   p2p::PairMemory memory_;
   p2p::Messenger messenger_;
-  std::unordered_map<p2p::CallId, std::shared_ptr<PeerCall>> calls_;
-  p2p::CallId next_call_ = 0;
+  std::unordered_map<p2p::TransferId, std::shared_ptr<PeerCall>> calls_;
+  p2p::TransferId next_call_ = 0;
   std::vector<Ended> refused_;
 };
 

@@ -16,8 +16,9 @@ Session::Session(World world, const Options& options)
       place_(static_cast<const Place&>(world)),
       inbox_(place_.rank),
       loss_log_(place_, inbox_),
-      parts_(Parts::open(std::move(world), options,
-                         [this](const control::LostRank& lost) { loss_log_.write(lost); })),
+      parts_(
+          SessionParts::open(std::move(world), options,
+                             [this](const control::FailedRank& lost) { loss_log_.write(lost); })),
       topology_(parts_->topology()),
       segment_bytes_(parts_->segment_bytes()),
       choices_(choices_of(parts_->topology(), parts_->machine(), parts_->tuning(),

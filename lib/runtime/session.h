@@ -9,12 +9,12 @@
 #include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "runtime/bootstrap.h"
 #include "runtime/call_list.h"
 #include "runtime/executor.h"
 #include "runtime/inbox.h"
 #include "runtime/loss_log.h"
 #include "runtime/progress_lock.h"
+#include "runtime/session_parts.h"
 #include "tutti/counters.h"
 #include "tutti/error.h"
 #include "tutti/info.h"
@@ -87,7 +87,7 @@ class Session {
   const std::shared_ptr<CallPool> call_pool_ = std::make_shared<CallPool>();
   Inbox inbox_;
   LossLog loss_log_;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<SessionParts> parts_;
   const topology::Topology topology_;  ///< a copy: the control plane may be closed before
   const std::size_t segment_bytes_;
   const std::vector<Choice> choices_;

@@ -15,7 +15,7 @@
 #include "mpi/library.h"
 #include "net/end_notices.h"
 #include "runtime/creating.h"
-#include "runtime/ends.h"
+#include "runtime/failure_detector.h"
 #include "runtime/meeting.h"
 #include "runtime/mpi_watch.h"
 #include "tutti/error.h"
@@ -61,7 +61,7 @@ std::string short_name(const std::string& text) {
 /// MPI is known.
 struct Sight {
   control::Presence* presence = nullptr;
-  std::shared_ptr<Ends> ends;
+  std::shared_ptr<FailureDetector> ends;
 };
 
 net::EndNotices notices_for(const mpi::Launched& launched) {
@@ -83,8 +83,8 @@ Sight start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
                                                           launched->on_machine);
     }
     control::Presence& presence = *here.presence;
-    sight = {&presence, std::make_shared<Ends>(presence, notices_for(*launched),
-                                               control::Siblings(launched->name_space))};
+    sight = {&presence, std::make_shared<FailureDetector>(presence, notices_for(*launched),
+                                                          control::Siblings(launched->name_space))};
     settings.while_starting = watch_start(presence, sight.ends, options);
     settings.while_finalising = watch_end(presence, options);
     settings.leaving = [&presence] { presence.leave(); };
@@ -119,8 +119,8 @@ std::vector<int> group_of(std::vector<int> ranks) {
 }
 
 /// The rank within the store.
-std::optional<control::LostRank> among(const std::vector<int>& group,
-                                       std::optional<control::LostRank> lost) {
+std::optional<control::FailedRank> among(const std::vector<int>& group,
+                                         std::optional<control::FailedRank> lost) {
   if (!lost || group.empty()) return lost;
   const auto at = std::lower_bound(group.begin(), group.end(), lost->rank);
   lost->rank = static_cast<int>(at - group.begin());
@@ -148,21 +148,22 @@ std::shared_ptr<Lookout> look_out(const Sight& sight, const std::vector<int>& gr
 }
 
 // Last words: the rank that is lost, and why.
-std::string words_of(const control::LostRank& lost) {
+std::string words_of(const control::FailedRank& lost) {
   return fmt::format("{} {}", lost.rank, lost.reason);
 }
 
-std::optional<control::LostRank> lost_in(const std::optional<std::string>& words) {
+std::optional<control::FailedRank> lost_in(const std::optional<std::string>& words) {
   if (!words) return std::nullopt;
   std::size_t end = 0;
   const int rank = std::stoi(*words, &end);
-  return control::LostRank{rank, words->substr(end + 1)};
+  return control::FailedRank{rank, words->substr(end + 1)};
 }
 
 /// A process sees the ends of its own machine's alone, and tells those of others.
 void talk_over(const mpi::Communicator& communicator, Lookout& lookout) {
-  lookout.tell(
-      [&communicator](const control::LostRank& lost) { communicator.tell_others(words_of(lost)); });
+  lookout.tell([&communicator](const control::FailedRank& lost) {
+    communicator.tell_others(words_of(lost));
+  });
   lookout.listen([&communicator] { return lost_in(communicator.receive_last_words()); });
 }
 

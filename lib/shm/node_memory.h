@@ -26,14 +26,14 @@ struct alignas(base::cache_line) Flag {
 /// Where the parts of a rank's batch lie in its arena. Written before the batch's gate, read after
 /// it has closed.
 struct alignas(base::cache_line) Descriptor {
-  struct Place {
+  struct Offsets {
     std::uint64_t in = 0;
     std::uint64_t out = 0;
   };
   static constexpr std::size_t most_parts = 63;
 
   std::uint64_t parts = 0;  ///< 0: some lie outside the arena, or they are too many
-  std::array<Place, most_parts> places{};
+  std::array<Offsets, most_parts> places{};
 };
 
 /// How many batches a rank may have entered that are not done there.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Modules include what the table "Modules" in lib/DESIGN.md lists, all of it and no more, without a cycle. Beside each
-mutex stands its level in the lock order there.
+"""Modules include what the table "Modules" in lib/DESIGN.md lists, all of it and no more, without a cycle. A large
+module consists of submodules in folders of its own, such as ps/worker. Beside each mutex stands its level in the lock
+order there.
 
     modules.py [ROOT]
 """
@@ -27,20 +28,39 @@ MADE_OF = pathlib.PurePath("lib/base/mutex.h")
 
 def read_table(design):
     """{module: modules it may use} from the rows `| \\`module\\` | job | a, b |`."""
-    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", design.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w/]+)` \|[^|]*\|([^|]*)\|$", design.read_text(), re.MULTILINE)
     if not rows:
         sys.exit(f"{design}: the table of modules is missing")
-    return {module: set(re.findall(r"\w+", uses)) | EVERYWHERE for module, uses in rows}
+    return {module: set(re.findall(r"[\w/]+", uses)) | EVERYWHERE for module, uses in rows}
 
 
-def module_of(path):
-    return path.parts[1] if path.parts[0] == "lib" else path.parts[0]
+def module_in(parts, allowed):
+    """The module in whose folder this is: a submodule, if the table has one there."""
+    submodule = "/".join(parts[:2])
+    return submodule if submodule in allowed else parts[0]
 
 
-def target_of(included):
+def module_of(path, allowed):
+    return module_in(path.parts[1:-1] if path.parts[0] == "lib" else path.parts, allowed)
+
+
+def target_of(included, allowed):
     """The module that owns `included`, the text between the quotes."""
-    first = included.split("/")[0]
-    return "include" if first == "tutti" else first
+    parts = included.split("/")
+    return "include" if parts[0] == "tutti" else module_in(parts, allowed)
+
+
+def unlisted(root, allowed):
+    """The folders of lib/ that the table does not list, and the sources that lie beside submodules."""
+    divided = {module.split("/")[0] for module in allowed if "/" in module}
+    for folder in sorted(path for path in (root / "lib").iterdir() if path.is_dir()):
+        inside = sorted(folder.iterdir()) if folder.name in divided else [folder]
+        for path in inside:
+            name = path.relative_to(root / "lib").as_posix()
+            if path.is_dir() and name not in allowed:
+                yield f"lib/{name}: not in the table of lib/DESIGN.md"
+            if path.suffix in (".h", ".cc"):
+                yield f"lib/{name}: lies in no submodule: move it into a folder of lib/{folder.name}"
 
 
 def lines(root):
@@ -100,16 +120,13 @@ def find_cycle(edges):
 
 def problems_of(root):
     allowed = read_table(root / "lib/DESIGN.md")
-    problems, edges = [], {}
-    for folder in sorted(p.name for p in (root / "lib").iterdir() if p.is_dir()):
-        if folder not in allowed:
-            problems.append(f"lib/{folder}: not in the table of lib/DESIGN.md")
+    problems, edges = list(unlisted(root, allowed)), {}
     for path, number, quote, included in includes(root):
-        where, module = f"{path}:{number}", module_of(path)
+        where, module = f"{path}:{number}", module_of(path, allowed)
         reason = forbidden(path, module, included)
         if reason:
             problems.append(f"{where}: {reason}")
-        target = target_of(included)
+        target = target_of(included, allowed)
         if (quote == "<" and target != "include") or target == module:
             continue
         if target in allowed:

@@ -35,7 +35,7 @@ DRAIN_SECONDS = 0.5
 DRAIN_BYTES = 1 << 20
 # From SIGTERM to SIGKILL, for a command that has had its time.
 TERM_SECONDS = 3.0
-# What a server starts to write its state (lib/ps/storage.cc).
+# What a server starts to write its state (lib/ps/durable/storage.cc).
 WRITER = "tutti-state"
 # In JSON those that a program which carries its own variables on must not have itself.
 WORKERS_VARIABLES = "TUTTI_LAUNCH_VARIABLES"

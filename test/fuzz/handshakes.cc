@@ -72,11 +72,11 @@ bool call(Bytes answer) {
   int ends[2];
   if (::socketpair(AF_UNIX, stream, 0, ends) != 0) fail("no sockets");
   const Fd listener(ends[0]);
-  std::vector<net::Way> ways;
-  ways.push_back({Fd(ends[1]), "here"});
+  std::vector<net::Candidate> candidates;
+  candidates.push_back({Fd(ends[1]), "here"});
   say(listener, answer);
   const auto peer = accepted(
-      [&] { return net::prove_to(std::move(ways), someone(1), 0, base::Clock::now() + 60s); },
+      [&] { return net::prove_to(std::move(candidates), someone(1), 0, base::Clock::now() + 60s); },
       {ErrorCode::peer_lost, ErrorCode::mismatch});
   static const net::Bytes proof = listeners_words();
   return is_proven(peer.has_value(), answer, proof);

@@ -4,14 +4,14 @@
 #include <deque>
 
 #include "fuzz/decoders.h"
-#include "ps/delivery.h"
+#include "ps/link/delivery.h"
 
 namespace tutti::fuzz {
 namespace {
 
 using ps::Delivery;
 
-constexpr Delivery::Rules rules{.keeps = true, .resend_after = std::chrono::milliseconds(10)};
+constexpr Delivery::Policy rules{.keeps = true, .resend_after = std::chrono::milliseconds(10)};
 
 /// Packets, each with its length in front, in one byte.
 bool receive(Bytes bytes) {

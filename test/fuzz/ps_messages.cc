@@ -2,7 +2,7 @@
 
 #include "fuzz/decoders.h"
 #include "net/bytes.h"
-#include "ps/wire.h"
+#include "ps/protocol/wire.h"
 
 namespace tutti::fuzz {
 namespace {
@@ -97,16 +97,16 @@ std::vector<Seed> seeds() {
       .process = 42};
   const Locate locate{{{"w", 12, DType::f64, true}, {5, 7, DType::f16}}};
   add_messages<ToScheduler>(seeds, 0,
-                            {worker, server, BarrierAsked{}, locate, Goodbye{}, Finished{},
+                            {worker, server, BarrierArrival{}, locate, Goodbye{}, Finished{},
                              LocateAll{}, Stopping{"why"}, Ready{}, Stay{}, ReadOn{1, 7}});
   Welcome welcome{1, true, {{"10.0.0.1", 999, true, true}, {"::1", 1}}, 2, 7, {"w", 5}};
   welcome.doubt = "the states of the servers";
   const Located located{{{"w", {{1, 0}, 7}}, {3, {{0}, 1}}}, true};
   add_messages<FromScheduler>(seeds, 1,
-                              {Refused{failure}, welcome, located, BarrierOver{},
-                               BarrierOver{failure}, Lost{Role::server, 1, "it was closed"}, End{},
-                               Away{1, "it was closed"}, Returned{1, "10.0.0.1", 999}, Gathered{},
-                               Begin{}, Another{}, Over{}, Staying{7}, ReadOn{1, 7}});
+                              {Refused{failure}, welcome, located, BarrierRelease{},
+                               BarrierRelease{failure}, Lost{Role::server, 1, "it was closed"},
+                               End{}, Away{1, "it was closed"}, Returned{1, "10.0.0.1", 999},
+                               Gathered{}, Begin{}, Another{}, Over{}, Staying{7}, ReadOn{1, 7}});
   add_messages<ToServer>(seeds, 2, requests());
   seeds.push_back({3, encode(Answer{4, std::nullopt, elements})});
   seeds.push_back({3, encode(Answer{3, failure, {}})});

@@ -5,10 +5,10 @@
 #include "fuzz/decoders.h"
 #include "net/bytes.h"
 #include "optimizer/saved.h"
-#include "ps/states.h"
-#include "ps/stores.h"
-#include "ps/table.h"
-#include "ps/wire.h"
+#include "ps/protocol/states.h"
+#include "ps/protocol/wire.h"
+#include "ps/scheduler/stores.h"
+#include "ps/server/table.h"
 #include "tutti/version.h"
 
 namespace tutti::fuzz {
@@ -157,7 +157,7 @@ net::Bytes with_scheduler(int servers) {
   for (std::size_t worker = 0; worker < workers; ++worker) {
     add(conversation, worker, ToScheduler(Locate{{{"w", 12, DType::f64, true}, {"b", 7}}}));
     add(conversation, worker, ToScheduler(LocateAll{}));
-    add(conversation, worker, ToScheduler(BarrierAsked{}));
+    add(conversation, worker, ToScheduler(BarrierArrival{}));
     add(conversation, worker, ToScheduler(ReadOn{0, 7}));
   }
   for (std::size_t worker = 0; worker < workers; ++worker) {

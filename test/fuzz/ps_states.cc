@@ -7,15 +7,15 @@
 #include "fuzz/decoders.h"
 #include "fuzz/folder.h"
 #include "net/bytes.h"
-#include "ps/archive.h"
-#include "ps/image.h"
-#include "ps/journal.h"
-#include "ps/journal_reader.h"
-#include "ps/state_files.h"
-#include "ps/state_folder.h"
-#include "ps/state_writer.h"
-#include "ps/stock.h"
-#include "ps/wire.h"
+#include "ps/durable/archive.h"
+#include "ps/durable/journal.h"
+#include "ps/durable/journal_reader.h"
+#include "ps/durable/state_files.h"
+#include "ps/durable/state_folder.h"
+#include "ps/durable/state_writer.h"
+#include "ps/protocol/wire.h"
+#include "ps/server/image.h"
+#include "ps/server/stock.h"
 
 /// Nothing here is to survive the machine, and a disk takes longer than all else.
 extern "C" int fsync(int) {
@@ -198,8 +198,9 @@ net::Bytes files_of(const Image& image) {
   add_part(files, bytes_of(image));
   const net::Bytes pull = encode(ToServer(PullOptimizer{4}));
   const net::Bytes lost = message_of({Role::worker, 1, "it was killed"});
-  for (const Event& event : {Event{.worker = 1, .message = pull},
-                             Event{.worker = 1, .is_loss = true, .message = lost}}) {
+  for (const JournalRecord& event :
+       {JournalRecord{.worker = 1, .message = pull},
+        JournalRecord{.worker = 1, .is_loss = true, .message = lost}}) {
     net::Bytes record = event.head();
     net::append(record, event.message);
     add_part(files, record);

@@ -1,9 +1,9 @@
 // Servers that begin with what those of an earlier job had on the disk.
 #include <catch2/catch.hpp>
 
-#include "ps/image.h"
+#include "ps/durable/state_folder.h"
 #include "ps/local_job.h"
-#include "ps/state_folder.h"
+#include "ps/server/image.h"
 #include "unit/folder.h"
 
 using namespace tutti;

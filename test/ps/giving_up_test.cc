@@ -4,9 +4,9 @@
 
 #include "net/handshake.h"
 #include "net/sockets.h"
+#include "ps/link/scheduler_link.h"
 #include "ps/local_job.h"
-#include "ps/scheduler_link.h"
-#include "ps/wire.h"
+#include "ps/protocol/wire.h"
 #include "tutti/version.h"
 #include "unit/base/logged.h"
 

@@ -9,10 +9,10 @@
 
 #include "net/connection.h"
 #include "net/sockets.h"
-#include "ps/delivery.h"
+#include "ps/link/delivery.h"
+#include "ps/link/scheduler_link.h"
 #include "ps/local_job.h"
-#include "ps/scheduler_link.h"
-#include "ps/wire.h"
+#include "ps/protocol/wire.h"
 #include "tutti/version.h"
 #include "unit/base/logged.h"
 
@@ -85,10 +85,10 @@ class Intruder {
 
   std::uint16_t server_port() const { return welcome_.servers.at(0).port; }
   net::ProvenPeer call(int rank, const net::Secret& secret, std::uint64_t jobs_off = 0) const {
-    std::vector<net::Way> ways;
-    ways.push_back({connected(server_port()), "127.0.0.1"});
+    std::vector<net::Candidate> candidates;
+    candidates.push_back({connected(server_port()), "127.0.0.1"});
     return net::prove_to(
-        std::move(ways),
+        std::move(candidates),
         {.rank = rank, .secret = secret, .purpose = ps::server_purpose(welcome_.job + jobs_off)}, 0,
         Clock::now() + longest_silence);
   }

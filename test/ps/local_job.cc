@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "net/sockets.h"
-#include "ps/membership.h"
-#include "ps/roles.h"
+#include "ps/scheduler/scheduler.h"
+#include "ps/server/server_process.h"
+#include "ps/worker/membership.h"
 
 namespace tutti {
 namespace {
@@ -120,7 +121,7 @@ std::string LocalJob::run_one(const Work& work, const std::string& type, const O
 
 std::vector<std::string> LocalJob::run(const Work& work, const std::string& type,
                                        const Options& of_workers) const {
-  std::vector<std::string> said(static_cast<std::size_t>(job_.company.workers));
+  std::vector<std::string> said(static_cast<std::size_t>(job_.size.workers));
   std::vector<std::thread> workers;
   workers.reserve(said.size());
   for (std::string& mine : said) {

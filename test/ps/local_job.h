@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "ps/job.h"
+#include "ps/link/job.h"
 #include "tutti/server.h"
 #include "tutti/tutti.h"
 

@@ -1,6 +1,6 @@
 #pragma once
+#include "ps/link/scheduler_link.h"
 #include "ps/local_job.h"
-#include "ps/scheduler_link.h"
 #include "tutti/version.h"
 
 namespace tutti {
@@ -11,8 +11,8 @@ class Sleeper {
   explicit Sleeper(const ps::Job& job, int rank) : link_(job, LocalJob::options(), poller_, 0) {
     link_.join({.role = ps::Role::worker,
                 .rank = rank,
-                .workers = job.company.workers,
-                .servers = job.company.servers,
+                .workers = job.size.workers,
+                .servers = job.size.servers,
                 .version = version(),
                 .asynchronous = false,
                 .address = {},

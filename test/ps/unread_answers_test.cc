@@ -6,9 +6,10 @@
 
 #include "net/connection.h"
 #include "net/sockets.h"
+#include "ps/link/scheduler_link.h"
 #include "ps/local_job.h"
-#include "ps/scheduler_link.h"
-#include "ps/wire.h"
+#include "ps/protocol/wire.h"
+#include "ps/scheduler/directory.h"
 #include "tutti/version.h"
 #include "unit/base/logged.h"
 
@@ -31,7 +32,7 @@ class Idler {
   explicit Idler(const LocalJob& job)
       : scheduler_(job.job(), LocalJob::options(), poller_, 0),
         welcome_(scheduler_.join({.role = ps::Role::worker,
-                                  .workers = job.job().company.workers,
+                                  .workers = job.job().size.workers,
                                   .servers = 1,
                                   .version = version()})),
         server_(call(job.job().secret)) {}
@@ -88,10 +89,10 @@ class Idler {
 
  private:
   net::ProvenPeer call(const net::Secret& secret) const {
-    std::vector<net::Way> ways;
-    ways.push_back({net::start_connecting("127.0.0.1", welcome_.servers.at(0).port, ""), ""});
+    std::vector<net::Candidate> candidates;
+    candidates.push_back({net::start_connecting("127.0.0.1", welcome_.servers.at(0).port, ""), ""});
     return net::prove_to(
-        std::move(ways),
+        std::move(candidates),
         {.rank = welcome_.rank, .secret = secret, .purpose = ps::server_purpose(welcome_.job)}, 0,
         Clock::now() + longest_wait);
   }

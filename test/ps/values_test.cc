@@ -6,8 +6,8 @@
 #include <future>
 #include <thread>
 
+#include "ps/link/scheduler_link.h"
 #include "ps/local_job.h"
-#include "ps/scheduler_link.h"
 #include "tutti/version.h"
 #include "unit/errors.h"
 

@@ -55,6 +55,7 @@ ASKED_FOR = [
     ("scripts/checks/modules.py", "--al", "unknown option --al"),
     ("scripts/checks/mxnet_contract.py", "--al", "unknown option --al"),
     ("scripts/checks/public_headers.py", "--al", "unknown option --al"),
+    ("scripts/checks/type_names.py", "--al", "unknown option --al"),
     ("scripts/checks/tidy.py", "--al", "did you mean --all?"),
     ("scripts/checks/format.sh", "--al", "--al"),
     ("benchmarks/compare.py", "--suit node", "did you mean --suite?"),

@@ -18,6 +18,15 @@ TABLE = """\
 | `engine` | moves | {engine} |
 | `plan` | empty so far | shm |
 """
+DIVIDED = """\
+| module | job | may use |
+|---|---|---|
+| `base` | basics | – |
+| `shm` | memory | – |
+| `engine` | moves | {engine} |
+| `plan/words` | what is said | – |
+| `plan/writer` | says it | plan/words |
+"""
 
 
 class Table(unittest.TestCase):
@@ -53,6 +62,35 @@ class Table(unittest.TestCase):
         with mock.patch(f"{__name__}.TABLE", TABLE.replace("| memory | – |", "| memory | engine |")):
             [problem] = self.problems("shm", ["shm/arena.h"], {"lib/shm/arena.h": '#include "engine/engine.h"\n'})
         self.assertEqual(problem, "modules use each other in a circle: engine -> shm -> engine")
+
+    def problems_of_divided(self, others, engine="–"):
+        with mock.patch(f"{__name__}.TABLE", DIVIDED):
+            return self.problems(engine, ["base/log.h"], {"lib/plan/words/word.h": "", **others})
+
+    def test_a_submodule_uses_the_submodules_that_its_row_lists(self):
+        self.assertEqual(self.problems_of_divided({"lib/plan/writer/pen.cc": '#include "plan/words/word.h"\n'}), [])
+
+    def test_a_submodule_that_uses_another_against_the_table_is_named(self):
+        [problem] = self.problems_of_divided({"lib/plan/words/word.cc": '#include "plan/writer/pen.h"\n'})
+        self.assertIn("lib/plan/words/word.cc:1: plan/words may not use plan/writer", problem)
+
+    def test_a_module_names_the_submodule_that_it_uses(self):
+        use = {"lib/engine/belt.cc": '#include "plan/words/word.h"\n', "lib/plan/writer/pen.cc": ""}
+        self.assertEqual(self.problems_of_divided(use, "plan/words"), [])
+        [problem] = self.problems_of_divided(use)
+        self.assertIn("lib/engine/belt.cc:1: engine may not use plan/words", problem)
+
+    def test_submodules_that_use_each_other_are_named_as_a_circle(self):
+        both_ways = DIVIDED.replace("| what is said | – |", "| what is said | plan/writer |")
+        with mock.patch(f"{__name__}.DIVIDED", both_ways):
+            [problem] = self.problems_of_divided({"lib/plan/words/word.cc": '#include "plan/writer/pen.h"\n',
+                                                "lib/plan/writer/pen.h": '#include "plan/words/word.h"\n'})
+        self.assertEqual(problem, "modules use each other in a circle: plan/words -> plan/writer -> plan/words")
+
+    def test_what_lies_beside_submodules_is_named(self):
+        problems = self.problems_of_divided({"lib/plan/pen.cc": "", "lib/plan/ink/blue.cc": ""})
+        self.assertEqual(problems, ["lib/plan/ink: not in the table of lib/DESIGN.md",
+                                    "lib/plan/pen.cc: lies in no submodule: move it into a folder of lib/plan"])
 
     def test_mpi_is_called_through_its_module_alone(self):
         [problem] = self.problems("–", ["base/log.h"], {"lib/shm/arena.cc": "#include <mpi.h>\n"})

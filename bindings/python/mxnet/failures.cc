@@ -9,7 +9,7 @@
 namespace tutti::python::mxnet {
 namespace {
 
-struct Failure {
+struct KeptFailure {
   std::string words;
   std::exception_ptr error;
 };
@@ -18,9 +18,9 @@ struct Failure {
 constexpr std::size_t most_kept = 1024;
 
 struct Failures {
-  std::mutex mutex;                  ///< level 5
-  std::deque<Failure> newest_first;  ///< guarded by mutex
-  bool was_told = false;             ///< of any; guarded by mutex
+  std::mutex mutex;                      ///< level 5
+  std::deque<KeptFailure> newest_first;  ///< guarded by mutex
+  bool was_told = false;                 ///< of any; guarded by mutex
 };
 
 /// Never destroyed: the engine's threads use it until the process ends.
@@ -53,8 +53,9 @@ std::string remember(const std::exception_ptr& error) {
 std::exception_ptr recall(const std::string& words) {
   Failures& all = failures();
   const std::lock_guard lock(all.mutex);
-  const auto found = std::find_if(all.newest_first.begin(), all.newest_first.end(),
-                                  [&](const Failure& failure) { return failure.words == words; });
+  const auto found =
+      std::find_if(all.newest_first.begin(), all.newest_first.end(),
+                   [&](const KeptFailure& failure) { return failure.words == words; });
   if (found == all.newest_first.end()) return nullptr;
   all.was_told = true;
   return found->error;

@@ -285,7 +285,7 @@ TEST_CASE("a rank that goes without a word is lost to everybody, and the answer 
     planes[gone].reset();
     for (std::size_t rank = 0; rank < planes.size(); ++rank) {
       if (rank == gone) continue;
-      const LostRank lost = await_loss(*planes[rank]);
+      const FailedRank lost = await_loss(*planes[rank]);
       REQUIRE(lost.rank == static_cast<int>(gone));
       CHECK(lost.reason == "it gave up the store without leaving it");
     }

@@ -20,15 +20,15 @@ struct Job {
 
 /// Opens, tells "ready", waits for a loss, tells it; gives up quietly after `limit`.
 std::function<void(const ProcessRank&)> watcher(const Job& job, Clock::duration limit = patience) {
-  Settings settings = test_settings();
+  ControlSettings settings = test_settings();
   settings.heartbeat_timeout = job.heartbeat_timeout;
   return [settings, job, limit](const ProcessRank& me) {
-    Settings mine = settings;
+    ControlSettings mine = settings;
     mine.node_label = job.nodes[static_cast<std::size_t>(me.rank)];
     auto plane = ControlPlane::open(me.rank, static_cast<int>(job.nodes.size()), me.gather, mine,
                                     Echo::make);
     me.tell("ready");
-    const LostRank lost = await_loss(*plane, limit);
+    const FailedRank lost = await_loss(*plane, limit);
     me.tell(lost.rank < 0 ? "nothing lost" : std::to_string(lost.rank) + " " + lost.reason);
     // The others are told before this process goes, which would be a death of its own.
     ::pause();
@@ -112,11 +112,11 @@ namespace {
 /// Two ranks on a node each; rank 1 forks, and rank 0 tells of its loss.
 std::function<void(const ProcessRank&)> forking(const std::function<void(ControlPlane&)>& parent) {
   return [=, settings = test_settings()](const ProcessRank& me) {
-    Settings mine = settings;
+    ControlSettings mine = settings;
     mine.node_label = std::to_string(me.rank);
     auto plane = ControlPlane::open(me.rank, 2, me.gather, mine, Echo::make);
     if (me.rank == 0) {
-      const LostRank lost = await_loss(*plane);
+      const FailedRank lost = await_loss(*plane);
       me.tell(std::to_string(lost.rank));
       ::pause();
     }
@@ -163,9 +163,9 @@ TEST_CASE("a child that abandons its copy leaves its parent's control plane alon
 }
 
 TEST_CASE("a rank that leaves by agreement and exits has not died") {
-  const Settings settings = test_settings();
+  const ControlSettings settings = test_settings();
   Processes ranks(3, [&](const ProcessRank& me) {
-    Settings mine = settings;
+    ControlSettings mine = settings;
     mine.node_label = me.rank == 2 ? "b" : "a";
     auto plane = ControlPlane::open(me.rank, 3, me.gather, mine, Echo::make);
     if (me.rank > 0) {

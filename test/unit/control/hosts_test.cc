@@ -58,7 +58,7 @@ TEST_CASE("ranks on two hosts meet over the network between, and a cut of it is 
     WARN("skipped: network namespaces need root and iproute2");
     return;
   }
-  Settings settings = test_settings();
+  ControlSettings settings = test_settings();
   settings.interface = "";
   Processes ranks(4, [&](const ProcessRank& me) {
     move_to_host(me);

@@ -91,7 +91,7 @@ Planes open_world(const WorldOptions& options) {
   OneMapping one_mapping;
   run_ranks(size, [&](int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    Settings settings = options.settings;
+    ControlSettings settings = options.settings;
     settings.node_label = options.nodes[at];
     settings.map = std::ref(one_mapping);
     const AllGather spied_on = [&, real = gather.of(rank)](std::string mine) {
@@ -135,7 +135,7 @@ std::string hear(ControlPlane& plane) {
   }
 }
 
-LostRank await_loss(ControlPlane& plane, base::Clock::duration limit) {
+FailedRank await_loss(ControlPlane& plane, base::Clock::duration limit) {
   const auto deadline = base::Clock::now() + limit;
   for (;;) {
     const auto ticket = bell_of(plane).ticket();

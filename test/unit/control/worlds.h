@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 inline constexpr auto patience = 6s;
 
 std::string some_secret();
-inline Settings test_settings() {
-  Settings settings;
+inline ControlSettings test_settings() {
+  ControlSettings settings;
   settings.create_timeout = patience;
   settings.secret = some_secret();
   settings.interface = "lo";
@@ -68,7 +68,7 @@ using Planes = std::vector<std::unique_ptr<ControlPlane>>;
 struct WorldOptions {
   /// By rank; ranks with the same label share a node.
   std::vector<std::string> nodes;
-  Settings settings = test_settings();
+  ControlSettings settings = test_settings();
   /// Called on every rank with what each gather gave.
   std::function<void(int, const std::vector<std::string>&)> after_gather = [](auto...) {};
   std::function<std::unique_ptr<Responder>()> responder = [] { return std::make_unique<Echo>(); };
@@ -83,7 +83,7 @@ inline void say(ControlPlane& plane, std::string_view text) {
 /// The next message; empty when none comes.
 std::string hear(ControlPlane& plane);
 /// Waits for a loss; rank -1 when none comes until the deadline.
-LostRank await_loss(ControlPlane& plane, base::Clock::duration limit = patience);
+FailedRank await_loss(ControlPlane& plane, base::Clock::duration limit = patience);
 
 /// What a rank that is a process gets: an AllGather, and a way to tell the test something.
 struct ProcessRank {

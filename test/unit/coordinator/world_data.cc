@@ -47,7 +47,7 @@ void World::act(int rank, Action& action) {
             "I7: rank 0 leaves last");
     state.in_depart = false;
     state.departed = true;
-  } else if (const auto* loss = std::get_if<Lost>(&action)) {
+  } else if (const auto* loss = std::get_if<PeerLost>(&action)) {
     require(!state.lost, "LOST is concluded once");
     require(loss->rank == dead_ || at(loss->rank).failed, "that rank lives: " + loss->message);
     lose(rank);

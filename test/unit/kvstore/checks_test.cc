@@ -31,7 +31,7 @@ class Recorder : public Backend {
             call.options};
     return {};
   }
-  void configure(const Setting&) override {}
+  void configure(const SettingCall&) override {}
   void barrier() override {}
   int join() override { return 2; }
   Tensor allocate(const Shape&, DType) override { return {}; }

@@ -33,10 +33,10 @@ Identity someone(int rank, const Secret& secret, const char* purpose = "link") {
   return {rank, secret, purpose};
 }
 
-std::vector<Way> ways_to(const Fd& listener) {
-  std::vector<Way> ways;
-  ways.push_back({start_connecting("127.0.0.1", port_of(listener), ""), "127.0.0.1"});
-  return ways;
+std::vector<Candidate> candidates_for(const Fd& listener) {
+  std::vector<Candidate> candidates;
+  candidates.push_back({start_connecting("127.0.0.1", port_of(listener), ""), "127.0.0.1"});
+  return candidates;
 }
 
 /// Listens as rank 0 for rank 1 in a thread of its own.
@@ -60,7 +60,7 @@ struct ListeningRank {
   }
 
   ProvenPeer call(const Identity& me) {
-    return prove_to(ways_to(listener), me, 0, Clock::now() + handshake_patience);
+    return prove_to(candidates_for(listener), me, 0, Clock::now() + handshake_patience);
   }
   Fd stranger_saying(ConstBytes bytes) {
     Fd socket = start_connecting("127.0.0.1", port_of(listener), "");
@@ -180,8 +180,8 @@ TEST_CASE("a recorded handshake cannot be replayed") {
     pass(onward, caller);
     pass(caller, onward);
   });
-  const ProvenPeer peer =
-      prove_to(ways_to(wire), someone(1, rank0.secret), 0, Clock::now() + handshake_patience);
+  const ProvenPeer peer = prove_to(candidates_for(wire), someone(1, rank0.secret), 0,
+                                   Clock::now() + handshake_patience);
   recorder.join();
   rank0.thread.join();
   REQUIRE(rank0.found.size() == 1);
@@ -205,12 +205,13 @@ TEST_CASE("of several ways the one that leads to the listener is taken") {
   const Fd mute = listen_tcp("127.0.0.1");  // accepts and never answers
   const Fd closed = listen_tcp("127.0.0.1");
   const std::uint16_t dead_port = port_of(closed);
-  std::vector<Way> ways = ways_to(mute);
+  std::vector<Candidate> candidates = candidates_for(mute);
   Fd dead = start_connecting("127.0.0.1", port_of(closed), "");
-  ways.push_back({start_connecting("127.0.0.1", dead_port, ""), "127.0.0.1 (dead)"});
-  for (Way& way : ways_to(rank0.listener)) ways.push_back(std::move(way));
-  const ProvenPeer peer =
-      prove_to(std::move(ways), someone(1, rank0.secret), 0, Clock::now() + handshake_patience);
+  candidates.push_back({start_connecting("127.0.0.1", dead_port, ""), "127.0.0.1 (dead)"});
+  for (Candidate& candidate : candidates_for(rank0.listener))
+    candidates.push_back(std::move(candidate));
+  const ProvenPeer peer = prove_to(std::move(candidates), someone(1, rank0.secret), 0,
+                                   Clock::now() + handshake_patience);
   CHECK(peer.rank == 0);
   rank0.thread.join();
 }
@@ -218,18 +219,20 @@ TEST_CASE("of several ways the one that leads to the listener is taken") {
 TEST_CASE("a way that the system refuses at once leaves the others, and alone it is a lost peer") {
   ListeningRank rank0;
   const std::uint16_t port = port_of(rank0.listener);
-  std::vector<Way> ways;
-  ways.push_back(start_way("255.255.255.255", port, ""));
-  ways.push_back(start_way("127.0.0.1", port, "192.0.2.1"));  // no address of this host
-  ways.push_back(start_way("127.0.0.1", port, "::1"));        // of another family
-  for (const Way& way : ways) CHECK_THAT(way.failure, Contains("cannot connect"));
-  for (Way& way : ways_to(rank0.listener)) ways.push_back(std::move(way));
-  const ProvenPeer peer =
-      prove_to(std::move(ways), someone(1, rank0.secret), 0, Clock::now() + handshake_patience);
+  std::vector<Candidate> candidates;
+  candidates.push_back(start_candidate("255.255.255.255", port, ""));
+  candidates.push_back(start_candidate("127.0.0.1", port, "192.0.2.1"));  // no address of this host
+  candidates.push_back(start_candidate("127.0.0.1", port, "::1"));        // of another family
+  for (const Candidate& candidate : candidates)
+    CHECK_THAT(candidate.failure, Contains("cannot connect"));
+  for (Candidate& candidate : candidates_for(rank0.listener))
+    candidates.push_back(std::move(candidate));
+  const ProvenPeer peer = prove_to(std::move(candidates), someone(1, rank0.secret), 0,
+                                   Clock::now() + handshake_patience);
   CHECK(peer.rank == 0);
   rank0.thread.join();
-  std::vector<Way> alone;
-  alone.push_back(start_way("255.255.255.255", port, ""));
+  std::vector<Candidate> alone;
+  alone.push_back(start_candidate("255.255.255.255", port, ""));
   try {
     prove_to(std::move(alone), someone(1, rank0.secret), 0, Clock::now() + handshake_patience);
     FAIL("there was a way");
@@ -242,25 +245,25 @@ TEST_CASE("a way that the system refuses at once leaves the others, and alone it
 TEST_CASE("a listener that is not there, or never answers, is told apart in the error") {
   const Secret secret = some_secret();
   Fd listener = listen_tcp("127.0.0.1");
-  CHECK_THROWS_WITH(prove_to(ways_to(listener), someone(1, secret), 0, Clock::now() + 100ms),
+  CHECK_THROWS_WITH(prove_to(candidates_for(listener), someone(1, secret), 0, Clock::now() + 100ms),
                     Contains("rank 1 gave up waiting for rank 0 to answer at 127.0.0.1"));
   const std::uint16_t port = port_of(listener);
   listener.reset();
-  std::vector<Way> ways;
-  ways.push_back({start_connecting("127.0.0.1", port, ""), "127.0.0.1"});
+  std::vector<Candidate> candidates;
+  candidates.push_back({start_connecting("127.0.0.1", port, ""), "127.0.0.1"});
   CHECK_THROWS_WITH(
-      prove_to(std::move(ways), someone(1, secret), 0, Clock::now() + handshake_patience),
+      prove_to(std::move(candidates), someone(1, secret), 0, Clock::now() + handshake_patience),
       Contains("rank 1 found no way to rank 0") && Contains("Connection refused"));
 }
 
 TEST_CASE("an approach takes a step at a time and never waits") {
   const Fd mute = listen_tcp("127.0.0.1");
   const auto begun = Clock::now();
-  Approach in_vain(ways_to(mute), someone(1, some_secret()), 0);
+  Approach in_vain(candidates_for(mute), someone(1, some_secret()), 0);
   for (int i = 0; i < 10; ++i) CHECK_FALSE(in_vain.advance());
   CHECK(Clock::now() - begun < handshake_patience);
   ListeningRank rank0;
-  Approach approach(ways_to(rank0.listener), someone(1, rank0.secret), 0);
+  Approach approach(candidates_for(rank0.listener), someone(1, rank0.secret), 0);
   std::optional<ProvenPeer> peer;
   while (!peer && Clock::now() < begun + handshake_patience) peer = approach.advance();
   rank0.thread.join();
@@ -278,7 +281,7 @@ TEST_CASE("errors of a handshake say what it was part of, in the caller's words"
   };
   CHECK_THROWS_WITH(accept_peers(listener, someone(0, some_secret()), {1}, until(20ms)),
                     Contains("rank(s) 1 to connect while server 3 joined; are they running"));
-  CHECK_THROWS_WITH(prove_to(ways_to(listener), someone(1, some_secret()), 0, until(20ms)),
+  CHECK_THROWS_WITH(prove_to(candidates_for(listener), someone(1, some_secret()), 0, until(20ms)),
                     Contains("to answer at 127.0.0.1 while server 3 joined; is it running"));
   CHECK_THROWS_WITH(prove_to({}, someone(1, some_secret()), 0, until(20ms)),
                     Contains("no way to rank 0 while server 3 joined:"));

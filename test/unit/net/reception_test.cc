@@ -29,9 +29,9 @@ const Secret secret{};
 
 /// A caller, who speaks when it advances.
 Approach caller(const Fd& listener, int rank = 1) {
-  std::vector<Way> ways;
-  ways.push_back({start_connecting("127.0.0.1", port_of(listener), ""), "127.0.0.1"});
-  return {std::move(ways), Identity{rank, secret, "link"}, 0};
+  std::vector<Candidate> candidates;
+  candidates.push_back({start_connecting("127.0.0.1", port_of(listener), ""), "127.0.0.1"});
+  return {std::move(candidates), Identity{rank, secret, "link"}, 0};
 }
 
 Reception receptionist(const Fd& listener, bool waits_for_room) {
@@ -163,11 +163,11 @@ TEST_CASE("strangers do not keep a rank from accepting the others, however few f
   std::string said;
   const Room room(12);
   std::thread other([&] {
-    std::vector<Way> ways;
-    ways.push_back({start_connecting("127.0.0.1", port_of(listener), ""), "127.0.0.1"});
+    std::vector<Candidate> candidates;
+    candidates.push_back({start_connecting("127.0.0.1", port_of(listener), ""), "127.0.0.1"});
     try {
-      said = "rank " + std::to_string(prove_to(std::move(ways), Identity{1, secret, "link"}, 0,
-                                               Clock::now() + 2 * reception_patience)
+      said = "rank " + std::to_string(prove_to(std::move(candidates), Identity{1, secret, "link"},
+                                               0, Clock::now() + 2 * reception_patience)
                                           .rank);
     } catch (const tutti::Error& error) {
       said = error.what();

@@ -10,13 +10,13 @@ namespace {
 
 /// A meeting at `when` of a machine and one whose clock is `behind`: both come and leave with some
 /// delay, of which the last to come and the first to leave are apart by a message at least.
-Meeting meeting(std::int64_t when, std::int64_t behind, std::mt19937& random) {
+ClockSample meeting(std::int64_t when, std::int64_t behind, std::mt19937& random) {
   constexpr std::int64_t message = 20'000;
   const auto delay = [&] { return std::uniform_int_distribution<std::int64_t>(0, 50'000)(random); };
   const std::int64_t here = when + delay();
   const std::int64_t there = when + delay();
   const std::int64_t over = std::max(here, there) + message;
-  Meeting result;
+  ClockSample result;
   result.reference.add(here, over + delay());
   result.other.add(there - behind, over + delay() - behind);
   return result;
@@ -29,7 +29,7 @@ TEST_CASE("a clock's offset is found within the error that is told") {
   constexpr std::int64_t behind = 123'456'789'000;
   ClockBounds bounds;
   for (std::int64_t i = 0; i < 32; ++i) {
-    const Meeting each = meeting(i * 1'000'000, behind, random);
+    const ClockSample each = meeting(i * 1'000'000, behind, random);
     bounds.add(each.reference, each.other);
   }
   CHECK_FALSE(bounds.is_contradictory());
@@ -47,7 +47,7 @@ TEST_CASE("the last of a machine's ranks to come and the first to leave count") 
 
 TEST_CASE("meetings narrow what was known of a clock that keeps its pace") {
   std::mt19937 random(11);
-  std::vector<Meeting> meetings;
+  std::vector<ClockSample> meetings;
   for (std::int64_t i = 0; i < 400; ++i) meetings.push_back(meeting(i * 1'000'000, 30'000, random));
   const Drift drift(meetings, 1'000'000);
   CHECK(drift.error() < 60'000);
@@ -57,7 +57,7 @@ TEST_CASE("meetings narrow what was known of a clock that keeps its pace") {
 
 TEST_CASE("a clock that drifts is put right from the beginning to the end") {
   std::mt19937 random(13);
-  std::vector<Meeting> meetings;
+  std::vector<ClockSample> meetings;
   constexpr std::int64_t second = 1'000'000'000;
   constexpr double pace = 20e-6;
   for (std::int64_t i = 0; i < 4000; ++i) {
@@ -77,7 +77,7 @@ TEST_CASE("a clock that drifts is put right from the beginning to the end") {
 
 TEST_CASE("a pace that changes on the way counts as error") {
   std::mt19937 random(17);
-  std::vector<Meeting> meetings;
+  std::vector<ClockSample> meetings;
   constexpr std::int64_t second = 1'000'000'000;
   constexpr std::int64_t one_meeting = 60'000;  // knows no more than this
   // Ahead for the first half, back in the second: up to 1 ms off a straight line.
@@ -100,7 +100,7 @@ TEST_CASE("what was known before counts where meetings say less") {
 
 TEST_CASE("few meetings make up no drift") {
   // Two within 30 us of each other, whose middles lie 80 us apart.
-  const std::vector<Meeting> meetings = {
+  const std::vector<ClockSample> meetings = {
       {{.came = 0, .left = 100'000}, {.came = 0, .left = 20'000}},
       {{.came = 30'000, .left = 50'000}, {.came = 30'000, .left = 130'000}}};
   const Drift drift(meetings, 1'000'000);

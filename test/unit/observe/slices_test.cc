@@ -5,23 +5,23 @@
 
 using namespace tutti;
 
-using observe::Slice;
 using observe::Stage;
 using observe::Timeline;
+using observe::TraceSlice;
 
 namespace {
 
 /// Rows by name.
-std::map<std::string, std::vector<Slice>> rows_of(const Timeline& timeline) {
-  std::map<std::string, std::vector<Slice>> rows;
+std::map<std::string, std::vector<TraceSlice>> rows_of(const Timeline& timeline) {
+  std::map<std::string, std::vector<TraceSlice>> rows;
   for (auto& [id, slices] : observe::slices_of(timeline)) rows[id.name(timeline)] = slices;
   return rows;
 }
 
-std::vector<std::string> names(const std::vector<Slice>& slices) {
+std::vector<std::string> names(const std::vector<TraceSlice>& slices) {
   std::vector<std::string> result;
   result.reserve(slices.size());
-  for (const Slice& slice : slices) result.push_back(slice.name);
+  for (const TraceSlice& slice : slices) result.push_back(slice.name);
   return result;
 }
 
@@ -146,8 +146,8 @@ TEST_CASE("chunks that are in one stage at once have tracks of their own") {
   const auto rows = rows_of(timeline);
   REQUIRE(rows.at("'w' sum").size() == 2);
   REQUIRE(rows.at("'w' sum (2)").size() == 1);
-  const Slice& first = rows.at("'w' sum")[0];
-  const Slice& second = rows.at("'w' sum (2)")[0];
+  const TraceSlice& first = rows.at("'w' sum")[0];
+  const TraceSlice& second = rows.at("'w' sum (2)")[0];
   CHECK(first.chunk == 0);
   CHECK(second.chunk == 1);
   CHECK(first.end <= second.end);

@@ -71,7 +71,7 @@ TEST_CASE(
     moved = node[0].step(news);
     moved |= node[1].step(news);
   }
-  CHECK(news.arrived == std::vector<CallId>{1, 2, 3});
+  CHECK(news.arrived == std::vector<TransferId>{1, 2, 3});
   CHECK(got_first == first);
   CHECK(got_second == second);
   CHECK_FALSE(node[0].is_moving());
@@ -133,7 +133,7 @@ TEST_CASE("a call waits for its whole time, however long nothing has happened be
   messenger.step(seconds(3609));
   CHECK(messenger.take_finished().empty());
   messenger.step(seconds(3610));
-  const std::vector<Finish> finished = messenger.take_finished();
+  const std::vector<TransferDone> finished = messenger.take_finished();
   REQUIRE(finished.size() == 1);
   CHECK(finished[0].call == 7);
   CHECK(finished[0].error->code() == ErrorCode::timeout);
@@ -154,7 +154,7 @@ TEST_CASE(
   std::vector<std::uint32_t> got(numbers.size());
   const Envelope to{.peer = 1, .count = numbers.size()};
   const Envelope from{.peer = 0, .count = numbers.size()};
-  Time now{};
+  SessionTime now{};
   sender.send(now, 1, to, bytes_of(numbers));
   receiver.receive(now, 1, from, bytes_of(got));
   while (!sender.empty()) {
@@ -208,7 +208,7 @@ TEST_CASE("a rank that has departed ends the calls that wait for it, but not bef
   CHECK(sender.has_left());
   departed = true;
   receiver.step(seconds(0));
-  const std::vector<Finish> finished = receiver.take_finished();
+  const std::vector<TransferDone> finished = receiver.take_finished();
   REQUIRE(finished.size() == 2);
   CHECK_FALSE(finished[0].error);
   CHECK(got == numbers);

@@ -12,15 +12,15 @@ using tutti::p2p::test::Office;
 
 TEST_CASE("a send meets the receive that was called before it, and the one that is called later") {
   Office office(2, seconds(10));
-  const CallId early = office.receive(1, 0);
-  const CallId first = office.send(0, 1);
-  const CallId second = office.send(0, 1);
+  const TransferId early = office.receive(1, 0);
+  const TransferId first = office.send(0, 1);
+  const TransferId second = office.send(0, 1);
   office.deliver_all();
   CHECK(office.is_good(first));
   CHECK(office.is_good(early));
   CHECK(office.got(early) == first);
   CHECK_FALSE(office.is_over(second));
-  const CallId late = office.receive(1, 0);
+  const TransferId late = office.receive(1, 0);
   office.deliver_all();
   CHECK(office.is_good(second));
   CHECK(office.got(late) == second);
@@ -28,8 +28,8 @@ TEST_CASE("a send meets the receive that was called before it, and the one that 
 
 TEST_CASE("a send is not over before the receiver has its elements") {
   Office office(2, seconds(10));
-  const CallId send = office.send(0, 1);
-  const CallId receive = office.receive(1, 0);
+  const TransferId send = office.send(0, 1);
+  const TransferId receive = office.receive(1, 0);
   std::mt19937_64 random;
   while (!office.is_over(receive) && office.deliver(random)) CHECK_FALSE(office.is_over(send));
   office.deliver_all();
@@ -38,13 +38,13 @@ TEST_CASE("a send is not over before the receiver has its elements") {
 
 TEST_CASE("a receive from any rank takes the first send of its tag, and says whose that was") {
   Office office(3, seconds(10));
-  const CallId other = office.send(1, 0, 5);
+  const TransferId other = office.send(1, 0, 5);
   office.deliver_all();
-  const CallId from_two = office.send(2, 0, 7);
+  const TransferId from_two = office.send(2, 0, 7);
   office.deliver_all();
-  const CallId from_one = office.send(1, 0, 7);
+  const TransferId from_one = office.send(1, 0, 7);
   office.deliver_all();
-  const CallId any = office.receive(0, any_peer, 7);
+  const TransferId any = office.receive(0, any_peer, 7);
   office.deliver_all();
   CHECK(office.got(any) == from_two);
   CHECK(office.end(any).peer == 2);
@@ -54,17 +54,17 @@ TEST_CASE("a receive from any rank takes the first send of its tag, and says who
 
 TEST_CASE("two ranks that disagree about a tensor both get a mismatch, and their next call works") {
   Office office(2, seconds(10));
-  const CallId send = office.send(1, 0, 3, 6, DType::f32);
-  const CallId receive = office.receive(0, 1, 3, 4, DType::f64);
+  const TransferId send = office.send(1, 0, 3, 6, DType::f32);
+  const TransferId receive = office.receive(0, 1, 3, 4, DType::f64);
   office.deliver_all();
-  for (const CallId call : {send, receive}) {
+  for (const TransferId call : {send, receive}) {
     CHECK(office.code(call) == ErrorCode::mismatch);
     CHECK_THAT(office.end(call).error->what(),
                Contains("6 elements of f32") && Contains("4 elements of f64") && Contains("tag 3"));
     CHECK(office.end(call).error->ranks().front() == 1);
   }
-  const CallId again = office.send(1, 0, 3);
-  const CallId right = office.receive(0, 1, 3);
+  const TransferId again = office.send(1, 0, 3);
+  const TransferId right = office.receive(0, 1, 3);
   office.deliver_all();
   CHECK(office.is_good(again));
   CHECK(office.is_good(right));
@@ -72,9 +72,9 @@ TEST_CASE("two ranks that disagree about a tensor both get a mismatch, and their
 
 TEST_CASE("elements that have stopped moving for the time limit are an error of both ranks") {
   Office office(2, seconds(100));
-  const CallId send = office.send(0, 1);
+  const TransferId send = office.send(0, 1);
   office.pass(seconds(50));
-  const CallId receive = office.receive(1, 0);
+  const TransferId receive = office.receive(1, 0);
   std::mt19937_64 random;
   for (int frame = 0; frame < 3; ++frame) REQUIRE(office.deliver(random));
   office.pass(seconds(90));
@@ -136,10 +136,10 @@ TEST_CASE("elements may stand still for a minute, however short the time limit i
 
 TEST_CASE("a rank that closes ends the calls that have not met, and waits for those that have") {
   Office office(3, seconds(10));
-  const CallId lonely = office.send(0, 1, 1);
-  const CallId awaited = office.receive(2, 0, 9);
-  const CallId send = office.send(0, 1);
-  const CallId receive = office.receive(1, 0);
+  const TransferId lonely = office.send(0, 1, 1);
+  const TransferId awaited = office.receive(2, 0, 9);
+  const TransferId send = office.send(0, 1);
+  const TransferId receive = office.receive(1, 0);
   std::mt19937_64 random;
   while (office.endpoint(0).describe().find("moves") == std::string::npos) {
     REQUIRE(office.deliver(random));
@@ -164,8 +164,8 @@ TEST_CASE("a rank that closes ends the calls that have not met, and waits for th
 
 TEST_CASE("frames of a rank whose end was told before they came mean nothing") {
   Office office(2, seconds(10));
-  const CallId send = office.send(1, 0);
-  const CallId receive = office.receive(0, 1);
+  const TransferId send = office.send(1, 0);
+  const TransferId receive = office.receive(0, 1);
   office.close(1);
   office.depart(0, 1);
   office.deliver_all();
@@ -176,7 +176,7 @@ TEST_CASE("frames of a rank whose end was told before they came mean nothing") {
 
 TEST_CASE("a receive from any rank ends once every other rank has left") {
   Office office(3, seconds(10));
-  const CallId any = office.receive(0, any_peer);
+  const TransferId any = office.receive(0, any_peer);
   office.depart(0, 1);
   CHECK_FALSE(office.is_over(any));
   office.depart(0, 2);

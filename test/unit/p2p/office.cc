@@ -6,12 +6,12 @@
 
 namespace tutti::p2p::test {
 
-Office::Office(int size, Time limit) {
+Office::Office(int size, SessionTime limit) {
   for (int rank = 0; rank < size; ++rank) endpoints_.emplace_back(rank, size, limit);
 }
 
 void Office::act(int rank) {
-  for (const Action& action : endpoints_[static_cast<std::size_t>(rank)].take_actions()) {
+  for (const TransferAction& action : endpoints_[static_cast<std::size_t>(rank)].take_actions()) {
     if (const auto* const post = std::get_if<Post>(&action)) {
       frames_[{rank, post->to}].push_back(post->frame);
     } else if (const auto* const out = std::get_if<MoveOut>(&action)) {
@@ -19,7 +19,7 @@ void Office::act(int rank) {
     } else if (const auto* const in = std::get_if<MoveIn>(&action)) {
       coming_[{in->from, rank}].push_back(in->call);
     } else {
-      const auto& finish = std::get<Finish>(action);
+      const auto& finish = std::get<TransferDone>(action);
       INFO("call " << finish.call);
       CHECK_FALSE(ends_.contains(finish.call));
       ends_.emplace(finish.call, finish);
@@ -27,15 +27,15 @@ void Office::act(int rank) {
   }
 }
 
-CallId Office::send(int from, int to, int tag, std::uint64_t count, DType dtype) {
-  const CallId call = calls_++;
+TransferId Office::send(int from, int to, int tag, std::uint64_t count, DType dtype) {
+  const TransferId call = calls_++;
   endpoints_[static_cast<std::size_t>(from)].send(call, {to, tag, dtype, count});
   act(from);
   return call;
 }
 
-CallId Office::receive(int by, int from, int tag, std::uint64_t count, DType dtype) {
-  const CallId call = calls_++;
+TransferId Office::receive(int by, int from, int tag, std::uint64_t count, DType dtype) {
+  const TransferId call = calls_++;
   endpoints_[static_cast<std::size_t>(by)].receive(call, {from, tag, dtype, count});
   act(by);
   return call;
@@ -46,7 +46,7 @@ void Office::close(int rank) {
   act(rank);
 }
 
-void Office::pass(Time time) {
+void Office::pass(SessionTime time) {
   now_ += time;
   for (std::size_t rank = 0; rank < endpoints_.size(); ++rank) {
     endpoints_[rank].tick(now_);

@@ -17,14 +17,15 @@ class Office {
  public:
   using Pair = std::pair<int, int>;  ///< from, to
 
-  Office(int size, Time limit);
+  Office(int size, SessionTime limit);
 
   /// Both return a number that names the call in the whole office.
-  CallId send(int from, int to, int tag = 0, std::uint64_t count = 1, DType dtype = DType::f32);
-  CallId receive(int by, int from, int tag = 0, std::uint64_t count = 1, DType dtype = DType::f32);
+  TransferId send(int from, int to, int tag = 0, std::uint64_t count = 1, DType dtype = DType::f32);
+  TransferId receive(int by, int from, int tag = 0, std::uint64_t count = 1,
+                     DType dtype = DType::f32);
   void close(int rank);
   /// All ranks' time.
-  void pass(Time time);
+  void pass(SessionTime time);
   /// As if the rank's loss of the store were seen here before anything else of it.
   void depart(int seen_by, int rank);
 
@@ -35,14 +36,14 @@ class Office {
   /// Everything arrives.
   void deliver_all();
 
-  bool is_over(CallId call) const { return ends_.contains(call); }
+  bool is_over(TransferId call) const { return ends_.contains(call); }
   /// The end of a call that is over.
-  const Finish& end(CallId call) const { return ends_.at(call); }
-  bool is_good(CallId call) const { return is_over(call) && !end(call).error; }
+  const TransferDone& end(TransferId call) const { return ends_.at(call); }
+  bool is_good(TransferId call) const { return is_over(call) && !end(call).error; }
   /// The code of a call's error.
-  ErrorCode code(CallId call) const { return end(call).error->code(); }
+  ErrorCode code(TransferId call) const { return end(call).error->code(); }
   /// The send whose elements this receive got.
-  CallId got(CallId receive) const { return got_.at(receive); }
+  TransferId got(TransferId receive) const { return got_.at(receive); }
   const Endpoint& endpoint(int rank) const { return endpoints_[static_cast<std::size_t>(rank)]; }
 
  private:
@@ -50,12 +51,12 @@ class Office {
 
   std::vector<Endpoint> endpoints_;
   std::map<Pair, std::deque<Frame>> frames_;
-  std::map<Pair, std::deque<CallId>> leaving_;
-  std::map<Pair, std::deque<CallId>> coming_;
-  std::map<CallId, Finish> ends_;
-  std::map<CallId, CallId> got_;
-  CallId calls_ = 0;
-  Time now_{};
+  std::map<Pair, std::deque<TransferId>> leaving_;
+  std::map<Pair, std::deque<TransferId>> coming_;
+  std::map<TransferId, TransferDone> ends_;
+  std::map<TransferId, TransferId> got_;
+  TransferId calls_ = 0;
+  SessionTime now_{};
 };
 
 }  // namespace tutti::p2p::test

@@ -85,7 +85,7 @@ class Trial {
     }
   }
 
-  void check_send(CallId call) {
+  void check_send(TransferId call) {
     INFO("send " << call);
     REQUIRE(office_.is_over(call));
   }
@@ -93,13 +93,13 @@ class Trial {
   /// Each receive got elements that were sent to it, once, in order, and the sender knows. Only a
   /// receive whose sender closed waits for a later one.
   void check_receives() {
-    std::map<std::tuple<int, int, int>, CallId> last;
-    std::set<CallId> taken;
+    std::map<std::tuple<int, int, int>, TransferId> last;
+    std::set<TransferId> taken;
     for (const auto& [call, called] : receives_) {
       INFO("receive " << call);
       REQUIRE(office_.is_over(call));
       if (!office_.is_good(call)) continue;
-      const CallId sent = office_.got(call);
+      const TransferId sent = office_.got(call);
       const Called& source = sends_.at(sent);
       CHECK(taken.insert(sent).second);
       CHECK(source.from == office_.end(call).peer);
@@ -107,7 +107,7 @@ class Trial {
       CHECK(std::tie(source.to, source.tag, source.count) ==
             std::tie(called.to, called.tag, called.count));
       CHECK(office_.is_good(sent));
-      CallId& before = last[{source.from, source.to, source.tag}];
+      TransferId& before = last[{source.from, source.to, source.tag}];
       if (closed_.empty()) CHECK(before <= sent);
       before = sent;
     }
@@ -119,8 +119,8 @@ class Trial {
 
   using Way = std::tuple<int, int, int>;  ///< from, to, tag
 
-  static std::map<Way, std::vector<CallId>> by_way(const std::map<CallId, Called>& calls) {
-    std::map<Way, std::vector<CallId>> ways;
+  static std::map<Way, std::vector<TransferId>> by_way(const std::map<TransferId, Called>& calls) {
+    std::map<Way, std::vector<TransferId>> ways;
     for (const auto& [call, called] : calls) {
       ways[{called.from, called.to, called.tag}].push_back(call);
     }
@@ -129,9 +129,9 @@ class Trial {
 
   /// The n-th send and the n-th receive of two ranks and a tag end alike, however the others do.
   void check_places() {
-    std::map<Way, std::vector<CallId>> receives = by_way(receives_);
+    std::map<Way, std::vector<TransferId>> receives = by_way(receives_);
     for (const auto& [way, sends] : by_way(sends_)) {
-      const std::vector<CallId>& there = receives[way];
+      const std::vector<TransferId>& there = receives[way];
       for (std::size_t n = 0; n < std::min(sends.size(), there.size()); ++n) {
         INFO("send " << sends[n] << " and receive " << there[n]);
         REQUIRE(office_.is_good(sends[n]) == office_.is_good(there[n]));
@@ -143,7 +143,7 @@ class Trial {
   std::mt19937_64 random_;
   const bool has_any_;
   Office office_{ranks, seconds(3)};
-  std::map<CallId, Called> sends_, receives_;
+  std::map<TransferId, Called> sends_, receives_;
   std::set<int> closed_;
 };
 

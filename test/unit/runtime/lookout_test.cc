@@ -10,14 +10,14 @@
 
 using namespace tutti;
 using namespace std::chrono_literals;
-using control::LostRank;
+using control::FailedRank;
 using runtime::Lookout;
 
 TEST_CASE("of a rank that has ended and one that it had told of before the latter is lost") {
   Lookout lookout;
-  lookout.report_to([](const LostRank&) {});
-  lookout.watch([] { return LostRank{1, "its process ended"}; });
-  lookout.listen([] { return LostRank{2, "its process ended"}; });
+  lookout.report_to([](const FailedRank&) {});
+  lookout.watch([] { return FailedRank{1, "its process ended"}; });
+  lookout.listen([] { return FailedRank{2, "its process ended"}; });
   CHECK_THAT(text_of(ErrorCode::peer_lost, [&] { lookout.look(); }),
              Catch::StartsWith("rank 2 is lost"));
 }
@@ -26,8 +26,8 @@ TEST_CASE(
     "who ends after it has given up the store is lost to those whom no word of that reaches") {
   Lookout lookout;
   std::vector<int> reported;
-  lookout.report_to([&](const LostRank& lost) { reported.push_back(lost.rank); });
-  lookout.watch([] { return LostRank{1, "its process ended"}; });
+  lookout.report_to([&](const FailedRank& lost) { reported.push_back(lost.rank); });
+  lookout.watch([] { return FailedRank{1, "its process ended"}; });
   lookout.excuse([](int rank) { return rank == 1; });
   lookout.look();
   CHECK(reported.empty());
@@ -44,8 +44,8 @@ TEST_CASE(
 
 TEST_CASE("who ends without having given up the store is lost at once") {
   Lookout lookout;
-  lookout.report_to([](const LostRank&) {});
-  lookout.watch([] { return LostRank{2, "its process ended"}; });
+  lookout.report_to([](const FailedRank&) {});
+  lookout.watch([] { return FailedRank{2, "its process ended"}; });
   lookout.excuse([](int rank) { return rank == 1; });
   CHECK_THROWS_AS(lookout.look(), Error);
 }
@@ -54,11 +54,11 @@ TEST_CASE("a loss that is seen here is told to others, one that others told of i
   std::vector<int> told;
   bool heard = false;
   Lookout seeing;
-  seeing.report_to([](const LostRank&) {});
-  seeing.watch([] { return LostRank{1, "its process ended"}; });
-  seeing.tell([&](const LostRank& lost) { told.push_back(lost.rank); });
-  seeing.listen([&]() -> std::optional<LostRank> {
-    if (heard) return LostRank{2, "its process ended"};
+  seeing.report_to([](const FailedRank&) {});
+  seeing.watch([] { return FailedRank{1, "its process ended"}; });
+  seeing.tell([&](const FailedRank& lost) { told.push_back(lost.rank); });
+  seeing.listen([&]() -> std::optional<FailedRank> {
+    if (heard) return FailedRank{2, "its process ended"};
     return std::nullopt;
   });
   Lookout hearing = seeing;

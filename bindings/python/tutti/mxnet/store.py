@@ -54,7 +54,7 @@ class _Exchange:
             raise UnsupportedError(f"{store_type} does not work with MXNET_ENGINE_TYPE=NaiveEngine, which tells nobody "
                                    "that an exchange failed; take ThreadedEngine or ThreadedEnginePerDevice")
         self.store = tutti.create(store_type)
-        self._engine = _core.mxnet.Engine(mxnet.libinfo.find_lib_path()[0], self.store)
+        self._engine = _core.mxnet.DependencyEngine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
         self.compression = None  # which the program has asked for
         self.open.append(self)

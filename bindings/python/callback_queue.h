@@ -1,0 +1,56 @@
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+
+#include "tutti/pending.h"
+
+namespace tutti::python {
+
+namespace nb = nanobind;
+
+/// What a thread of the package's own has to call, one after the other. The library's threads, on
+/// which calls end, must not wait for the GIL; so they leave it here. `tutti._callback_queues`
+/// starts the thread, when it is first needed, and ends it before the interpreter ends.
+class CallbackQueue {
+ public:
+  struct Job {
+    PyObject* callback;  ///< owned, not dropped by the destructor, which may have no GIL
+    std::exception_ptr error;
+  };
+
+  explicit CallbackQueue(const char* name) : name_(name) {}
+  const char* name() const { return name_; }
+
+  /// `callback(error)` on the queue's thread once the call is done; error: None or the exception.
+  /// Needs the GIL.
+  void after(const Pending& pending, nb::object callback);
+  /// For the queue's thread: waits for the next job. Nothing: the queue is closed, and all is done.
+  std::optional<Job> take();
+  /// The thread does what is there, and ends.
+  void close();
+
+ private:
+  void add(Job job);
+  void start();
+
+  const char* const name_;
+  bool started_ = false;  ///< guarded by the GIL
+  std::mutex mutex_;      ///< level 5
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;  ///< guarded by mutex_, as is closed_
+  bool closed_ = false;
+};
+
+/// For what the program wants to be called back with, which may take long and wait.
+CallbackQueue& callbacks();
+/// For what only wakes an event loop, and so must not wait behind a callback.
+CallbackQueue& wakeups();
+
+void bind_callback_queues(nb::module_& module);
+
+}  // namespace tutti::python

@@ -1,0 +1,48 @@
+"""The package's own threads, which run what is called back when a call is done: the library's must not wait."""
+import atexit
+import functools
+import os
+import threading
+
+from tutti import _core
+
+#: At the end of the program a callback that waits for what never comes is left behind after so many seconds.
+PATIENCE = 1.0
+#: Flags of the code of coroutines and asynchronous generators: inspect.CO_COROUTINE and CO_ASYNC_GENERATOR.
+ASYNC = 0x80 | 0x200
+
+
+def refuse_async(callback):
+    function = callback
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not hasattr(function, "__code__"):
+        function = getattr(type(function), "__call__", None)
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_flags & ASYNC:
+        raise TypeError(f"then: {callback!r} is an async def, whose coroutine nobody would await; give a function, or "
+                        "write `await pending` in a coroutine")
+
+
+def start(queue):
+    thread = threading.Thread(target=_run, args=(queue,), name=queue.name, daemon=True)
+    thread.start()
+    atexit.register(_stop, queue, thread, os.getpid())
+
+
+def _run(queue):
+    while (job := queue.next()) is not None:
+        callback, error = job
+        try:
+            callback(error)
+        except BaseException as raised:  # pylint: disable=broad-except
+            _core.report(raised, callback)
+        del job, callback, error  # what they hold is not kept until the next one comes
+
+
+def _stop(queue, thread, process):
+    """Calls that are done have been called back when the interpreter ends."""
+    if process != os.getpid():
+        return
+    queue.close()
+    thread.join(PATIENCE)

@@ -1,0 +1,47 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mapping.h"
+#include "base/patience.h"
+#include "control/loss_slot.h"
+
+namespace tutti::control {
+
+/// Gathers the bytes of all ranks, by rank. Collective over all ranks. The runtime gives one over
+/// MPI; tests give their own.
+using AllGather = std::function<std::vector<std::string>(std::string mine)>;
+
+inline constexpr base::Occasion creation{"while the store was created",
+                                         "raise TUTTI_CREATE_SECONDS if the ranks start far apart"};
+
+struct ControlSettings {
+  /// Network interface between nodes, such as "eth0"; empty: the system chooses.
+  std::string interface;
+  /// A rank without heartbeat for this long is lost.
+  std::chrono::milliseconds heartbeat_timeout{30'000};
+  /// Bounds each wait of `ControlPlane::open` and `share`.
+  std::chrono::milliseconds create_timeout{300'000};
+  /// Called at most once, with the first loss that a control thread of this process notices or is
+  /// told of. It runs on that thread, before other ranks learn of the loss from here. It may take a
+  /// moment, but must not wait.
+  std::function<void(const FailedRank&)> on_loss;
+  /// Called again and again by every wait in `open` and `share`. Throws if the wait is in vain,
+  /// such as when a rank is lost. May be empty.
+  std::function<void()> look;
+  /// 32 random bytes, new for each session and equal on all ranks.
+  std::string secret;
+  /// Encrypts what leaves the node; the same on all ranks.
+  bool encrypts = false;
+
+  /// For tests: ranks with different labels count as ranks of different nodes.
+  std::string node_label;
+  /// For tests whose ranks are threads: maps the control segment, so that all ranks share one
+  /// mapping and ThreadSanitizer sees their races. Empty: a mapping of this rank's own.
+  std::function<std::shared_ptr<base::Mapping>(const base::Fd&, std::size_t)> map;
+};
+
+}  // namespace tutti::control

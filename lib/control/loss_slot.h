@@ -1,0 +1,37 @@
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tutti::control {
+
+/// Which rank made the session unusable and why. The reason continues a sentence that begins with
+/// the rank: "its process ended without leaving the store".
+struct FailedRank {
+  int rank = -1;
+  std::string reason;
+};
+
+/// Keeps the first loss that is reported, for good. May lie in shared memory, where all zeros is
+/// "nothing lost". Thread-safe; never allocates, so that a thread out of memory can still report.
+class LossSlot {
+ public:
+  /// True: this is the first loss reported, and it is kept.
+  bool report(int rank, std::string_view reason) noexcept;
+  bool has_loss() const noexcept {
+    return state_.load(std::memory_order_seq_cst) == State::written;
+  }
+  std::optional<FailedRank> get() const;
+
+ private:
+  enum class State : std::uint32_t { free, being_written, written };
+  std::atomic<State> state_{State::free};
+  int rank_ = 0;
+  std::uint32_t length_ = 0;
+  std::array<char, 500> reason_{};
+};
+
+}  // namespace tutti::control

@@ -1,0 +1,60 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "net/bytes.h"
+#include "ps/protocol/messages.h"
+
+/// What a server writes of its state: numbers, and bytes with their length in front.
+namespace tutti::ps {
+
+class ArchiveWriter {
+ public:
+  void put(std::uint64_t number);
+  void put(net::ConstBytes bytes);
+  void put(const std::string& text) { put(net::as_bytes(text)); }
+  void put(const PieceName& name);
+  void put(const Shape& shape);
+  void put(const std::optional<Failure>& failure);
+  template <typename Enum>
+  void put_enum(Enum value) {
+    put(static_cast<std::uint64_t>(value));
+  }
+
+  net::Bytes take() { return std::move(bytes_); }
+
+ private:
+  net::Bytes bytes_;
+};
+
+/// Throws `invalid_argument` for bytes that no writer makes. Reads nothing outside of them.
+class ArchiveReader {
+ public:
+  explicit ArchiveReader(net::ConstBytes bytes) : rest_(bytes) {}
+
+  std::uint64_t number();
+  /// At most `most`.
+  std::uint64_t number(std::uint64_t most);
+  net::ConstBytes bytes();
+  /// The same, aligned as what is decoded must be.
+  net::Bytes copy();
+  std::string text() { return std::string(net::as_text(bytes())); }
+  PieceName piece_name();
+  Shape shape();
+  std::optional<Failure> failure();
+  template <typename Enum>
+  Enum enumerator(Enum last) {
+    return static_cast<Enum>(number(static_cast<std::uint64_t>(last)));
+  }
+  /// Throws unless all has been read.
+  void finish() const;
+
+ private:
+  net::ConstBytes take(std::uint64_t count);
+
+  net::ConstBytes rest_;
+};
+
+}  // namespace tutti::ps

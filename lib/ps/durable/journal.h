@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/disk.h"
+#include "net/bytes.h"
+#include "ps/durable/journal_format.h"
+
+namespace tutti::ps {
+
+/// A file to which records are appended; each carries a hash of itself and of its number. Marks
+/// between them say how far it has been on the disk. Its beginning says where the journal before it
+/// ended, which must be on the disk by then.
+class Journal {
+ public:
+  /// Makes the file, in place of one that is there; it is on the disk then, with its name. `job`:
+  /// what is written is of that. Throws `internal` when the system refuses.
+  Journal(base::Disk& disk, const std::string& name, std::uint64_t job, JournalPlace follows = {});
+
+  /// What the system has refused once is not written again: nobody knows what the disk has of it.
+  /// From then on `write` and `sync` throw `internal`; the file has what was whole before.
+  bool has_failed() const { return has_failed_; }
+  /// Kept in memory until `write`.
+  void append(net::ConstBytes head, net::ConstBytes body);
+  bool has_unwritten() const { return !unwritten_.empty(); }
+  /// Gives all records to the system: they survive this process.
+  void write();
+  /// The same, and they survive the machine, too. Blocks.
+  void sync();
+  /// Of the file.
+  std::uint64_t bytes() const { return bytes_; }
+  /// Behind all records that were appended.
+  const JournalPlace& end() const { return end_; }
+
+ private:
+  [[noreturn]] void fail();
+
+  const std::string path_;
+  JournalPlace end_;
+  std::unique_ptr<base::WritableFile> file_;
+  net::Bytes unwritten_;
+  std::uint64_t bytes_ = JournalBeginning::bytes;
+  bool has_failed_ = false;
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,44 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/disk.h"
+#include "net/bytes.h"
+#include "ps/durable/journal_format.h"
+
+namespace tutti::ps {
+
+/// What a disk has of a journal.
+class JournalReader {
+ public:
+  /// Throws `invalid_argument` for a file that is no journal of this job.
+  JournalReader(const base::Disk& disk, const std::string& name, std::uint64_t job);
+
+  /// Where the journal before it ended.
+  const JournalPlace& follows() const { return beginning_.follows; }
+  /// Calls `take` with every whole record, up to the first that is not as it was written. Throws
+  /// `invalid_argument` where a mark says that this one was on the disk.
+  void replay(const std::function<void(net::ConstBytes)>& take);
+  /// Behind the records that were read.
+  JournalPlace end() const { return {beginning_.id, records_}; }
+  /// Whether something stands behind them that is no record. Then the machine went down before that
+  /// had reached the disk, or the process while it wrote.
+  bool is_torn() const { return at_ < file_->size(); }
+
+ private:
+  enum class Next : std::uint8_t { record, mark, neither };
+  Next read_next();
+  bool is_mark_next() const;
+  bool was_synced() const;
+
+  const std::string path_;
+  const std::unique_ptr<base::ReadableFile> file_;
+  JournalBeginning beginning_;
+  std::uint64_t at_ = JournalBeginning::bytes;  ///< behind what was read of the file
+  std::uint64_t records_ = 0;
+  net::Bytes record_;
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,68 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "base/disk.h"
+#include "net/bytes.h"
+#include "ps/durable/journal_format.h"
+
+namespace tutti::ps {
+
+/// The files of one server's state: a checkpoint, and journals of what has come since. Both have a
+/// generation; the journal of one holds what has come since the checkpoint of the same one, and
+/// says where the journal before it ended. Beside them there may be the state with which a job was
+/// to begin: it counts for nothing until it is known that all its servers have theirs. Files are
+/// called by their names on the disk.
+class StateFiles {
+ public:
+  /// Looks what there is. Throws `invalid_argument` when the folder cannot be read.
+  StateFiles(std::shared_ptr<base::Disk> disk, int rank, int servers);
+
+  base::Disk& disk() const { return *disk_; }
+  int rank() const { return rank_; }
+  int servers() const { return servers_; }
+  bool has_state() const { return !checkpoints_.empty(); }
+  /// Of a job whose beginning was interrupted.
+  bool has_prepared() const { return has_prepared_; }
+  /// The newest; 0: there is none.
+  std::uint64_t generation() const { return has_state() ? *checkpoints_.rbegin() : 0; }
+  /// Of anything that is there.
+  std::uint64_t last_generation() const;
+  /// Of the newest checkpoint. Throws `invalid_argument` for one that is damaged.
+  net::Bytes read_checkpoint() const;
+  net::Bytes read_prepared() const;
+  /// Calls `take` with every record since. Throws `invalid_argument` where one is missing, damaged
+  /// or of another job; but for an end of the last journal that had not reached the disk.
+  void replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const;
+
+  std::string checkpoint(std::uint64_t generation) const;
+  std::string journal(std::uint64_t generation) const;
+  std::string prepared() const;
+  /// Removes what killed processes have left half written. Only where no other process writes.
+  void remove_unfinished() const;
+  /// Removes what is older.
+  void remove_before(std::uint64_t generation) const;
+
+ private:
+  void check_follows(const JournalPlace& said, const JournalPlace& before,
+                     std::uint64_t generation) const;
+
+  const std::shared_ptr<base::Disk> disk_;
+  const int rank_;
+  const int servers_;
+  const std::string name_;  ///< "server-0-of-2."
+  std::set<std::uint64_t> checkpoints_;
+  std::set<std::uint64_t> journals_;
+  bool has_prepared_ = false;
+};
+
+/// The file whose lock a server holds while it uses its files.
+std::string lock_of(int rank, int servers);
+
+/// Of how many servers the folder has states: one number for each job.
+std::set<int> server_counts(const base::Disk& disk);
+
+}  // namespace tutti::ps

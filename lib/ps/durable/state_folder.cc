@@ -1,0 +1,129 @@
+#include "ps/durable/state_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "base/exposure.h"
+#include "base/failure.h"
+#include "base/posix_disk.h"
+#include "base/printable.h"
+#include "ps/durable/state_files.h"
+#include "tutti/error.h"
+
+namespace tutti::ps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t folder_for_owner = 0700;
+constexpr mode_t file_for_owner = 0600;
+
+[[noreturn]] void refuse_folder(const std::string& folder, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the folder {} of a server's state cannot be used: {}",
+                          base::quoted(folder), why));
+}
+
+std::string reason_of(int number) {
+  return std::generic_category().message(number);
+}
+
+base::Fd opened(const fs::path& path) {
+  return base::Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+/// With the folders above it. Other servers of the job may do the same.
+void make(const fs::path& path) {
+  std::error_code unknown;
+  if (!path.has_relative_path() || fs::is_directory(path, unknown)) return;
+  make(path.parent_path());
+  if (::mkdir(path.c_str(), folder_for_owner) == 0 || errno == EEXIST) return;
+  const int reason = errno;
+  refuse_folder(path.string(), reason_of(reason));
+}
+
+/// A folder is gone with all that is in it when its own name was not on the disk. Of the folders
+/// above it those that may not be read were not made here.
+void sync_above(const fs::path& path) {
+  for (fs::path one = path; one.has_relative_path(); one = one.parent_path()) {
+    const base::Fd above = opened(one.parent_path());
+    if (!above || base::sync_names(above)) continue;
+    throw base::system_failure(
+        fmt::format("write the folder {}", base::quoted(one.parent_path().string())));
+  }
+}
+
+std::shared_ptr<base::PosixDisk> disk_of(const std::string& folder) {
+  base::Fd file = opened(folder);
+  const int reason = errno;
+  if (!file) refuse_folder(folder, reason_of(reason));
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw base::system_failure("look at a folder");
+  const std::string exposed = base::exposure(status);
+  if (!exposed.empty()) refuse_folder(folder, exposed);
+  return std::make_shared<base::PosixDisk>(folder, std::move(file), file_for_owner);
+}
+
+void check_count(const base::Disk& disk, int servers) {
+  const std::set<int> counts = server_counts(disk);
+  if (counts.empty() || counts.contains(servers)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the folder {0} has the state of {1} servers, and this job has {2}; to "
+                          "spread it over {2}, give an empty folder, and --restore {0}",
+                          base::quoted(disk.path()), fmt::join(counts, " and of "), servers));
+}
+
+/// Of a server's files, until it is closed.
+base::Fd locked(const base::PosixDisk& disk, int rank, int servers) {
+  const std::string name = lock_of(rank, servers);
+  const std::string path = base::quoted(disk.path(name));
+  base::Fd lock(::openat(disk.folder().get(), name.c_str(),
+                         O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, file_for_owner));
+  int reason = errno;
+  if (!lock) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the folder {} for a server's state cannot be written: {}",
+                            base::quoted(disk.path()), reason_of(reason)));
+  }
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  reason = errno;
+  if (reason == EWOULDBLOCK) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("another process uses the state {}; does the server still run, or have "
+                            "two the same DMLC_RANK?",
+                            path));
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("the state {} cannot be locked: {}; without a lock two servers could "
+                          "write over each other's files, so keep the state on a file system that "
+                          "has flock",
+                          path, reason_of(reason)));
+}
+
+}  // namespace
+
+StatePlace state_place(const std::string& folder, int rank, int servers) {
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  make(whole);
+  sync_above(whole);
+  std::shared_ptr<base::PosixDisk> disk = disk_of(folder);
+  check_count(*disk, servers);
+  base::Fd lock = locked(*disk, rank, servers);
+  auto writer = std::make_unique<ForkedWriter>(*disk);
+  return {std::move(lock), std::move(disk), std::move(writer)};
+}
+
+std::shared_ptr<base::Disk> state_folder(const std::string& folder) {
+  return disk_of(folder);
+}
+
+}  // namespace tutti::ps

@@ -1,0 +1,30 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/disk.h"
+#include "base/fd.h"
+#include "ps/durable/state_writer.h"
+
+namespace tutti::ps {
+
+/// With what a server keeps its state. Tests bring another disk and another clock.
+struct StatePlace {
+  base::Fd lock;  ///< while it is open no other process uses this server's files
+  std::shared_ptr<base::Disk> disk;
+  std::unique_ptr<StateWriter> writer;
+  std::function<base::Clock::time_point()> now = base::Clock::now;
+};
+
+/// A folder for one server's state, which is made where it is missing. Throws `invalid_argument`
+/// when it cannot be used, when another user may change it, when another process uses this server's
+/// files there, and when it has the state of another number of servers.
+StatePlace state_place(const std::string& folder, int rank, int servers);
+
+/// A folder from which states are read. Throws `invalid_argument` when it cannot be read, and when
+/// another user may change it.
+std::shared_ptr<base::Disk> state_folder(const std::string& folder);
+
+}  // namespace tutti::ps

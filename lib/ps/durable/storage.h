@@ -1,0 +1,96 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "ps/durable/journal.h"
+#include "ps/durable/state_files.h"
+#include "ps/durable/state_folder.h"
+#include "ps/durable/state_writer.h"
+#include "tutti/server.h"
+
+namespace tutti::ps {
+
+/// Keeps one server's state in a folder, which no other process uses meanwhile: checkpoints, which
+/// are written in the background, and between them a journal of what has come.
+///
+/// A file has its name once all that it must have is on the disk, and nothing is removed before the
+/// name of what replaces it is there, too. So a machine may go down at any moment.
+class Storage {
+ public:
+  using State = StateWriter::State;
+
+  /// Throws `invalid_argument` when a journal is there without its checkpoint, and as `state_place`
+  /// does.
+  Storage(const Durability& durability, int rank, int servers);
+  Storage(const Durability& durability, int rank, int servers, StatePlace place);
+  ~Storage() = default;
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  const StateFiles& files() const { return files_; }
+  /// What it acknowledges survives it.
+  bool is_durable() const { return durability_.when != Durability::When::off; }
+
+  /// What an interrupted beginning has prepared takes the place of all that was there before, or
+  /// goes. Blocks.
+  void settle(bool takes_prepared);
+  /// The writer writes this state beside what was there before, which still counts. What is
+  /// returned is readable when it has ended.
+  base::Fd prepare(const State& state);
+  /// Throws `internal` if it could not be written.
+  bool has_prepared();
+  /// What was prepared takes the place of all that was there before, and what comes from now on is
+  /// of this job. Only then may anything be appended. Blocks.
+  void begin(std::uint64_t job);
+  /// This state stands in place of all that was there before, once it is on the disk, and is the
+  /// last: the writer writes it. Returns as `prepare` does.
+  base::Fd replace(const State& state);
+  /// Throws `internal` if it could not be written.
+  bool has_replaced();
+  /// Whether the last checkpoint lacks something, or is still being written.
+  bool has_changed() const { return has_changed_ || is_writing_; }
+  void append(net::ConstBytes head, net::ConstBytes body);
+  /// Call it before anybody hears of what was appended: it is then as safe as was asked for.
+  void commit();
+  /// All that was appended is on the disk, where there is a journal. Blocks.
+  void sync();
+  /// The journal has: what was appended last is not kept, and nothing more can be.
+  bool has_failed() const { return journal_ && journal_->has_failed(); }
+  /// Writes a checkpoint in the background where that is due, and looks what became of the last.
+  void look(const State& state);
+  /// When to call `commit` and `look` though nothing has come.
+  std::optional<base::Clock::time_point> due() const;
+
+ private:
+  base::Fd written(const std::string& name, const State& state);
+  base::Fd written_here(const State& state) const;
+  void take_prepared();
+  void start_journal();
+  bool wants_checkpoint() const;
+  void start_checkpoint(const State& state);
+  void put_off_checkpoint();
+  bool writer_has_ended();
+  bool is_written() const;
+  void check_written() const;
+  void reap();
+  void take_for_state(const std::string& name);
+  void clean_up();
+
+  const Durability durability_;
+  const StatePlace place_;
+  StateFiles files_;  ///< looked for when no other process makes any
+  std::uint64_t generation_ = 0;
+  std::uint64_t job_ = 0;
+  std::optional<Journal> journal_;
+  bool has_changed_ = false;         ///< since the last checkpoint was begun
+  std::uint64_t journal_bytes_ = 0;  ///< in journals before this one, since the last checkpoint
+  std::uint64_t checkpoint_bytes_ = 0;
+  /// Of the next sync, or of the next checkpoint where there is no journal.
+  std::optional<base::Clock::time_point> due_;
+  bool is_writing_ = false;  ///< in the background
+  std::string writing_;      ///< the file that is written, or was last
+};
+
+}  // namespace tutti::ps

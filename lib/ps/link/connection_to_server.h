@@ -1,0 +1,28 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "ps/link/link_or_channel.h"
+#include "ps/link/link_to_server.h"
+
+namespace tutti::ps {
+
+/// A worker's connection to a server.
+class ConnectionToServer : public LinkOrChannel<LinkToServer> {
+ public:
+  using LinkOrChannel::LinkOrChannel;
+
+  /// As of `LinkToServer`.
+  void connect(net::ProvenPeer peer, const base::Patience& patience);
+  /// Elements travel through memory that both ends share.
+  bool shares_memory() const { return link_ && link_->shares_memory(); }
+  /// What is kept has arrived there.
+  bool is_acknowledged() const { return channel_.delivery().is_acknowledged(); }
+
+  std::size_t send(const ToServer& message, std::size_t answer_bytes, bool stays);
+  std::optional<std::string> receive(const std::function<void(const Answer&)>& take);
+  void abandon();
+};
+
+}  // namespace tutti::ps

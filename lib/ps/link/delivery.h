@@ -1,0 +1,107 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "base/clock.h"
+#include "net/bytes.h"
+
+namespace tutti::ps {
+
+/// One end of an exchange of messages with one other process, as a value: each message is delivered
+/// once and in the order sent, although packets may be lost, late or doubled, and one connection
+/// take another's place. A message is numbered, and where that is asked for kept until the other
+/// end has acknowledged it.
+class Delivery {
+ public:
+  /// A packet's head, and the message in it; both are valid during the call.
+  using Transmit = std::function<void(net::ConstBytes head, net::ConstBytes message)>;
+  using Take = std::function<void(net::ConstBytes message)>;
+  using Time = base::Clock::time_point;
+
+  /// The head: number, acknowledged, and the first number that is still kept, in 8 bytes each.
+  static constexpr std::size_t head_bytes = 24;
+  /// Packets that may wait for one before them.
+  static constexpr std::size_t most_waiting = 4096;
+  static constexpr std::size_t most_waiting_bytes = std::size_t{512} << 20;
+
+  struct Counts {
+    std::uint64_t resent = 0;    ///< packets sent again
+    std::uint64_t repeated = 0;  ///< packets that brought nothing new
+    std::uint64_t early = 0;     ///< packets that came before their turn
+  };
+
+  /// Whether messages are kept, and when to send again what is not acknowledged; none: only when
+  /// `resend_all` is called.
+  struct Policy {
+    bool keeps = false;
+    std::optional<base::Clock::duration> resend_after{};
+  };
+
+  explicit Delivery(Policy policy) : policy_(policy) {}
+
+  /// Sending.
+  void send(net::Bytes message, Time now, const Transmit& transmit);
+  /// Sends again what is due.
+  void resend(Time now, const Transmit& transmit);
+  /// Over another connection: tells the other end how far each has come, whether or not anything is
+  /// owed, and sends again all that is kept.
+  void resend_all(Time now, const Transmit& transmit);
+  /// When `resend` has something to do.
+  std::optional<Time> due() const;
+  /// Tells the other end what has arrived, if it keeps messages and does not know.
+  void acknowledge(const Transmit& transmit);
+  bool is_acknowledged() const { return kept_.empty(); }
+
+  /// Receiving: gives `take` what the packet brings that has not been delivered. Throws `internal`
+  /// for a packet that no process sends that follows the protocol, and `mismatch` where this end
+  /// was restored from something too old.
+  void receive(net::ConstBytes packet, const Take& take);
+
+  /// What the other end knows to have arrived here, and this end there.
+  std::uint64_t received() const { return received_; }
+  std::uint64_t acknowledged() const { return first_kept_ - 1; }
+  const Counts& counts() const { return counts_; }
+
+  /// What outlives the process.
+  struct Snapshot {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+    std::deque<net::Bytes> kept{};  ///< the last ones sent
+  };
+  Snapshot save() const;
+  void restore(Snapshot saved);
+  /// While a log is read again: this message was received, and the other end had acknowledged so
+  /// many.
+  void replay(std::uint64_t acknowledged);
+
+ private:
+  struct Kept {
+    net::Bytes message;
+    Time sent{};
+  };
+  struct Head {
+    std::uint64_t number = 0;
+    std::uint64_t acknowledged = 0;
+    std::uint64_t first_kept = 0;  ///< 0: the sender keeps none
+  };
+
+  void transmit(std::uint64_t number, net::ConstBytes message, const Transmit& transmit);
+  void take_acknowledgement(std::uint64_t acknowledged);
+  void hold(std::uint64_t number, net::ConstBytes message);
+  void deliver(net::ConstBytes message, const Take& take);
+
+  Policy policy_;
+  std::uint64_t sent_ = 0;  ///< the last number
+  std::uint64_t first_kept_ = 1;
+  std::deque<Kept> kept_;
+  std::uint64_t received_ = 0;  ///< all up to this number
+  std::map<std::uint64_t, net::Bytes> waiting_;
+  std::size_t waiting_bytes_ = 0;
+  bool owes_acknowledgement_ = false;
+  Counts counts_;
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,73 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "net/end_notices.h"
+#include "net/heartbeat.h"
+#include "net/secret.h"
+#include "ps/link/injector.h"
+#include "ps/protocol/job_size.h"
+#include "ps/protocol/messages.h"
+#include "tutti/options.h"
+
+namespace tutti::ps {
+
+/// Names and values of environment variables.
+using Variables = std::span<const std::pair<std::string, std::string>>;
+
+/// A process's place in a parameter-server job.
+struct Job {
+  Role role = Role::worker;
+  std::string root;        ///< host name or address of the scheduler
+  std::uint16_t port = 0;  ///< of the scheduler
+  JobSize size;
+  int wanted_rank = -1;
+  std::string node_host;                ///< the address to listen at; empty: that of the route
+  std::uint64_t big_count = 1'000'000;  ///< elements from which on a value is split
+  net::Secret secret{};
+  /// Whether the job was given its secret. Else it is that of this user's own jobs, and the job
+  /// stays on this machine.
+  bool has_secret = false;
+  int listener = -1;        ///< that the scheduler takes over; -1: it listens by itself
+  std::string end_notices;  ///< where the launcher says who has ended; empty: there is none
+  int verbose = 0;          ///< 1: connections are logged, 2: every message
+  /// Between heartbeats, and how long they may be missing; unset: as the options say.
+  std::optional<std::chrono::milliseconds> heartbeat_interval{};
+  std::optional<std::chrono::milliseconds> heartbeat_timeout{};
+  /// Messages that the other end has not acknowledged are sent again after this; unset: never.
+  std::optional<std::chrono::milliseconds> resend_after{};
+  Injector::Rates faults{};  ///< of tests
+  /// A server reads no more of a worker of which so many bytes wait in its memory for others, or
+  /// for which so many of answers do, as long as nobody waits for that worker.
+  std::uint64_t most_waiting_bytes = std::uint64_t{2} << 30;
+  /// And so many requests.
+  std::uint64_t most_waiting_requests = ps::most_waiting_requests / 2;
+
+  /// Reads DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER,
+  /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND, TUTTI_JOB_KEY or TUTTI_JOB_KEY_FILE,
+  /// TUTTI_LISTEN_FD, TUTTI_END_NOTICES, PS_VERBOSE, PS_HEARTBEAT_INTERVAL, PS_HEARTBEAT_TIMEOUT,
+  /// PS_RESEND, PS_RESEND_TIMEOUT, PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG; without a key
+  /// also HOME, where it makes the user's own, if there is none yet. Throws `invalid_argument`,
+  /// naming the variable, for one that is missing or not usable, and for those that contradict each
+  /// other.
+  static Job from(Variables variables);
+
+  net::Heartbeat heartbeat(const Options& options) const;
+  std::chrono::milliseconds silence_limit(const Options& options) const {
+    return heartbeat_timeout.value_or(options.heartbeat_timeout);
+  }
+
+  /// Where a server that listens at this address is also found by the job's processes of its
+  /// machine and network namespace.
+  std::string nearby_name(const std::string& address, std::uint16_t at) const;
+  /// What the launcher says, if it is this job's.
+  net::EndNotices notices() const;
+  /// "the scheduler at 10.0.0.1:9000".
+  std::string describe_scheduler() const;
+};
+
+}  // namespace tutti::ps

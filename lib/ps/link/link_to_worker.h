@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/mapping.h"
+#include "net/link_end.h"
+#include "ps/protocol/messages.h"
+
+namespace tutti::ps {
+
+/// A server's end of the link to a worker: requests come in, answers go out. With a worker of its
+/// machine it shares memory, in which elements travel.
+class LinkToWorker {
+ public:
+  /// Throws `timeout` or `internal` if a worker of this machine has gone again.
+  LinkToWorker(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token);
+
+  void send(Answer answer);
+  void flush() { link_.flush(); }
+  void set_reading(bool wanted) { link_.set_reading(wanted); }
+  std::size_t unwritten_bytes() const { return link_.unwritten_bytes(); }
+  /// Calls `take` with every request. A text: the link has ended, and why. Throws `internal` for
+  /// what is no request.
+  std::optional<std::string> receive(const std::function<void(const ToServer&)>& take);
+  /// As of net::Connection.
+  bool has_refused() const { return link_.has_refused(); }
+
+ private:
+  void find_elements(ToServer& request, const net::Parcel& parcel) const;
+  void check(const Room& room) const;
+
+  std::shared_ptr<base::Mapping> shared_;  ///< null: with a worker of another machine
+  net::LinkEnd link_;
+};
+
+}  // namespace tutti::ps

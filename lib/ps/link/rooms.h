@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/fd.h"
+#include "base/mapping.h"
+#include "ps/protocol/messages.h"
+
+namespace tutti::ps {
+
+/// So much memory a worker and a server of its machine share at most; a page takes memory once it
+/// is used.
+inline constexpr std::size_t shared_bytes = std::size_t{128} << 20;
+/// Fewer elements travel in the message.
+inline constexpr std::size_t least_room_bytes = std::size_t{16} << 10;
+
+/// Which rooms of the shared memory are free. The lowest place that fits is taken, so that the same
+/// pages are used again.
+class Rooms {
+ public:
+  /// Throws `internal` if the file cannot be mapped, or has another size than `bytes`.
+  explicit Rooms(base::Fd file, std::size_t bytes = shared_bytes);
+
+  /// Nothing: there is none of this size, or no memory for it. Then elements travel in the message.
+  std::optional<Room> take(std::size_t bytes);
+  void give_back(const Room& room);
+  std::span<std::byte> at(const Room& room) const;
+
+ private:
+  bool reserve(std::size_t end);
+
+  base::Fd file_;
+  std::shared_ptr<base::Mapping> memory_;
+  std::map<std::uint64_t, std::uint64_t> free_;  ///< bytes, by offset
+  std::size_t reserved_ = 0;                     ///< from the beginning of the file
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,126 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "net/end_notices.h"
+#include "net/epoll_bell.h"
+#include "net/heartbeat.h"
+#include "ps/link/channel.h"
+#include "ps/link/job.h"
+#include "tutti/error.h"
+#include "tutti/options.h"
+
+namespace tutti::ps {
+
+/// A node's connection to the scheduler, for the thread that owns the poller. What it throws, but
+/// for what `Refused` says, is `peer_lost` or `timeout`, and the job is over for this node.
+///
+/// That thread may have other things to do for long: the program's callbacks, say. Then a thread of
+/// this object's sends the heartbeats, once `beat_apart` has started it.
+class SchedulerLink {
+ public:
+  /// Tries to connect until `create_timeout` has passed since now, or `look` throws, which is
+  /// called meanwhile. `token`: of its events in `poller`, which outlives it.
+  SchedulerLink(const Job& job, const Options& options, net::Poller& poller, std::uint64_t token,
+                const std::function<void()>& look = {});
+  ~SchedulerLink();
+  SchedulerLink(const SchedulerLink&) = delete;
+  SchedulerLink& operator=(const SchedulerLink&) = delete;
+
+  /// This host's address on the connection.
+  const std::string& local_address() const { return local_address_; }
+
+  /// Calls `wait`. Where that throws `peer_lost`, and the launcher says within a second which
+  /// process has ended, throws that instead: the scheduler, or its connection, may be gone because
+  /// of it.
+  template <typename Wait>
+  auto or_word_of_end(const Wait& wait) {
+    try {
+      return wait();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::peer_lost) await_word_of_end();
+      throw;
+    }
+  }
+
+  /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
+  /// scheduler answers instead, and `aborted` where it says that the job is over. It adds host and
+  /// process to what is said.
+  Welcome join(Register said, const std::function<void()>& look = {});
+
+  void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
+  void flush() TUTTI_EXCLUDES(mutex_);
+  /// When to call `flush` though nothing was sent.
+  std::optional<base::Clock::time_point> due() const TUTTI_EXCLUDES(mutex_);
+  /// Call it when its event has come. A worker's connection may end after `End`, a server's after
+  /// `Over`.
+  void receive(const std::function<void(const FromScheduler&)>& take) TUTTI_EXCLUDES(mutex_);
+  /// When to call `beat`, which does nothing before.
+  base::Clock::time_point next_beat() const TUTTI_EXCLUDES(mutex_);
+  void beat() TUTTI_EXCLUDES(mutex_);
+  /// From now on heartbeats leave also while nobody calls `beat`; and no more.
+  void beat_apart();
+  void beat_here();
+  /// The connection has.
+  bool has_ended() const TUTTI_EXCLUDES(mutex_);
+  /// Of a server: the job is over. Workers want another store, which is said once.
+  bool is_over() const { return over_; }
+  bool takes_another() { return std::exchange(another_, false); }
+  /// Sends what is queued, and waits until the scheduler has it, a few seconds at most.
+  void close() TUTTI_EXCLUDES(mutex_);
+  void abandon() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);
+
+ private:
+  net::ProvenPeer connect(const Job& job, const Options& options,
+                          const std::function<void()>& look);
+  Welcome wait_for_welcome(bool asynchronous, const std::function<void()>& look);
+  /// Throws `peer_lost` where the launcher says that a process has ended that must come.
+  void check_ends();
+  void pause_for(base::Clock::duration time);
+  void await_word_of_end();
+  void show_life_until_stopped() noexcept;
+  void note(const FromScheduler& message);
+
+  const std::string scheduler_;
+  const Role role_;
+  net::Poller& poller_;
+  const net::Heartbeat heartbeat_;
+  const base::Clock::time_point deadline_;
+  const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
+  net::EndNotices notices_;                    ///< heard until all have come
+  std::string local_address_;
+  mutable base::Mutex mutex_;  ///< level 5
+  std::optional<Channel> link_ TUTTI_GUARDED_BY(mutex_);
+  net::Ticker ticker_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<FromScheduler> early_;  ///< came together with Welcome
+  bool over_ = false;
+  bool another_ = false;
+  std::atomic<bool> stops_{false};
+  std::atomic<std::uint32_t> asleep_{0};
+  net::EpollBell bell_;
+  base::NamedThread heart_;  // last: the thread uses members above
+};
+
+/// What the handshakes of one job are for, so that no proof for one kind serves another.
+inline constexpr const char* scheduler_purpose = "ps scheduler";
+inline std::string server_purpose(std::uint64_t job) {
+  return "ps server of job " + std::to_string(job);
+}
+
+/// An error that a node's failure is for this process.
+[[noreturn]] void throw_failure(const Failure& failure);
+Failure failure_of(const Lost& lost);
+/// Of a process that has ended before all had come.
+Failure failure_of(const net::EndNotice& notice);
+
+/// Without a secret a job must not be reachable from elsewhere. Throws `invalid_argument`.
+void check_may_use(const Job& job, const std::string& address);
+
+}  // namespace tutti::ps

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ps/protocol/messages.h"
+#include "tutti/shard.h"
+
+/// Gradients on their way to servers, in fewer bytes. What a worker gets back is never compressed.
+namespace tutti::ps {
+
+/// Reads the arguments of `KVStore::set_gradient_compression`. Throws `unsupported` for a kind that
+/// is unknown, `invalid_argument` for a threshold that is none.
+Compression compression_named(std::string_view kind, double threshold);
+
+/// Whether it can carry elements of this type at all.
+bool can_carry(Encoding encoding, DType dtype);
+/// How many bytes so many elements take.
+std::size_t encoded_bytes(Encoding encoding, DType dtype, std::size_t count);
+
+/// The elements of a contribution to this many of them, in its dtype.
+Tensor decoded(const Contribution& said, std::size_t count);
+
+/// A worker's side: keeps what it has not sent yet of each key, and adds it the next time.
+class Compressor {
+ public:
+  /// Compresses the elements of a contribution to this shard of the value, or leaves them as they
+  /// are: what is no sum of gradients, what the encoding cannot carry, and in one bit what is not
+  /// finite. What the contribution then refers to is valid until the next call.
+  void compress(Contribution& said, const Compression& how, const Shard& piece);
+
+ private:
+  float* residual(const Contribution& said, const Shard& piece);
+  bool quantise(const Contribution& said, const Compression& how, const Shard& piece);
+
+  std::map<Key, std::vector<float>> residuals_;  ///< of the whole value
+  std::vector<std::byte> encoded_;
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,364 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/failure.h"
+#include "net/message_stream.h"
+#include "tutti/error.h"
+#include "tutti/key.h"
+#include "tutti/optimizer.h"
+#include "tutti/reduce_op.h"
+#include "tutti/tensor.h"
+
+/// What the processes of a parameter-server job say to each other; PROTOCOL.md tells when.
+namespace tutti::ps {
+
+enum class Role : std::uint8_t { scheduler, server, worker };
+/// "scheduler", "server", "worker".
+std::string_view name(Role role);
+
+/// Its ranks are of workers.
+using base::Failure;
+
+/// More pieces no value has.
+inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 26;
+
+/// Names a piece of a value.
+struct PieceName {
+  Key key = 0;
+  std::uint32_t index = 0;
+  std::uint32_t pieces = 1;
+
+  friend bool operator==(const PieceName&, const PieceName&) = default;
+};
+
+// From a node to the scheduler.
+
+/// Of an asynchronous store: a worker may be ahead of the slowest one as far as it likes.
+inline constexpr int unbounded = -1;
+
+/// A piece that a server brings from an earlier job.
+struct Held {
+  PieceName piece;
+  std::uint64_t count = 0;  ///< its elements
+  DType dtype = DType::f32;
+};
+
+/// How far a server of an earlier job had come in the state that it left. Where all keys are pushed
+/// equally often, servers' states of one moment have the same number of rounds.
+struct Moment {
+  int server = 0;
+  std::uint64_t rounds = 0;  ///< the most that a value there had been in
+  bool is_last = false;      ///< it is what was left when all workers had done all they did
+
+  friend bool operator==(const Moment&, const Moment&) = default;
+};
+
+/// What a server may begin with.
+struct Brought {
+  std::uint64_t job = 0;     ///< whose state it is; 0: of none, for it is empty
+  std::vector<Held> held{};  ///< what is in it
+  /// Of a synchronous job: its own, or of a job that it restores all of that job's servers'.
+  std::vector<Moment> moments{};
+};
+
+struct Register {
+  Role role = Role::worker;
+  int rank = -1;  ///< the one it would like; -1: any
+  int workers = 0;
+  int servers = 0;
+  std::string version{};
+  bool asynchronous = false;  ///< of a worker: its store type
+  std::string address{};      ///< of a server: where it listens for workers
+  std::uint16_t port = 0;
+  int staleness = unbounded;  ///< of an asynchronous worker
+  bool durable = false;       ///< of a server: it may be started again and goes on
+  bool keeps = false;         ///< of a server: what it and workers say outlives connections
+  /// Of a server, the older first: two where an earlier start was interrupted.
+  std::vector<Brought> brings{};
+  std::string host{};
+  int process = 0;
+  /// Of a worker: as `Staying` said; 0: it has none.
+  std::uint64_t membership = 0;
+};
+/// On a connection of its own, before its first store: a worker's process is there for as long as
+/// this connection is, whether or not it has a store.
+struct Stay {};
+/// Of a server: what it begins this job with is on its disk.
+struct Ready {};
+struct BarrierArrival {};
+/// Asks on which servers these values are. The first worker to name a key decides.
+struct Locate {
+  struct Value {
+    Key key;
+    std::uint64_t count = 0;
+    DType dtype = DType::f32;
+    bool whole = false;  ///< in one piece, whatever its size
+  };
+  std::vector<Value> values;
+};
+/// Asks where all values are that have been placed.
+struct LocateAll {};
+/// To scheduler and servers: this worker makes no new calls.
+struct Goodbye {};
+/// After Goodbye: and none of its calls is under way any more.
+struct Finished {};
+/// The node ends before the job is over: the others cannot count on it.
+struct Stopping {
+  std::string reason;
+};
+/// A worker tells the scheduler, and the scheduler the server: read the worker's requests up to
+/// this one, however far ahead it is. `rank`: to the scheduler the server's, from it the worker's.
+struct ReadOn {
+  int rank = 0;
+  std::uint64_t sequence = 0;
+};
+using ToScheduler = std::variant<Register, BarrierArrival, Locate, Goodbye, Finished, LocateAll,
+                                 Stopping, Ready, Stay, ReadOn>;
+
+// From the scheduler to a node.
+
+struct Refused {
+  Failure failure;
+};
+/// To a worker: all are there, and the servers begin.
+struct Gathered {};
+/// To a server: all are there. To a worker: and all servers are ready.
+struct Welcome {
+  struct ServerAddress {
+    std::string address;
+    std::uint16_t port = 0;
+    bool durable = false;
+    bool keeps = false;
+  };
+  /// Where a worker is among the workers of its host, and on how many hosts they are.
+  struct Locality {
+    int local_rank = 0;
+    int local_size = 1;
+    int hosts = 1;
+
+    friend bool operator==(const Locality&, const Locality&) = default;
+  };
+  int rank = 0;
+  bool asynchronous = false;
+  std::vector<ServerAddress> servers{};  ///< by rank
+  int staleness = unbounded;
+  std::uint64_t job = 0;  ///< a number that no other job has
+  /// Of which servers brought some pieces alone: they keep nothing of these.
+  std::vector<Key> dropped{};
+  Locality place{};               ///< of a worker
+  std::uint64_t begins_with = 0;  ///< of a server: of what it brings, the state of this job
+  std::string doubt{};            ///< of a worker: what may be wrong with that
+};
+/// To a server: all are ready, so what it has made ready takes the place of all it had before.
+struct Begin {};
+/// Where the pieces of a value are: piece i, shard i of `pieces`. They go round the servers, so
+/// that what many pieces take here does not grow with their number; but of a value that servers
+/// brought in no such order, each piece has its server.
+struct Places {
+  std::vector<int> servers;  ///< in turn; at most one for each piece
+  std::uint32_t pieces = 1;
+
+  int server_of(std::uint32_t piece) const { return servers[piece % servers.size()]; }
+  friend bool operator==(const Places&, const Places&) = default;
+};
+struct Placement {
+  Key key;
+  Places places;
+};
+/// Throws `internal` where it names a server that a job with so many does not have.
+void check_servers(const Placement& placement, int servers);
+struct Located {
+  std::vector<Placement> placements;
+  bool all = false;  ///< answers LocateAll
+};
+struct BarrierRelease {
+  std::optional<Failure> failure;
+};
+struct Lost {
+  Role role = Role::worker;
+  int rank = 0;
+  std::string reason;
+};
+/// All workers have finished: the store is over.
+struct End {};
+/// To a server, some time after `End`: workers create another store, so it registers anew.
+struct Another {};
+/// To a server, some time after `End`: all workers' processes have ended, so the job is over.
+struct Over {};
+/// A durable server is lost, and is waited for.
+struct Away {
+  int rank = 0;
+  std::string reason;
+};
+/// It has been started again, and listens here.
+struct Returned {
+  int rank = 0;
+  std::string address;
+  std::uint16_t port = 0;
+};
+/// To a worker's process, whose `Stay` was heard.
+struct Staying {
+  std::uint64_t membership = 0;  ///< not 0
+};
+using FromScheduler = std::variant<Refused, Welcome, Located, BarrierRelease, Lost, End, Away,
+                                   Returned, Gathered, Begin, Another, Over, Staying, ReadOn>;
+
+// From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.
+
+enum class Kind : std::uint8_t { init, broadcast, push, pushpull };
+/// "init", "broadcast", ...
+std::string_view name(Kind kind);
+
+/// How the elements of a contribution travel.
+enum class Encoding : std::uint8_t { none, fp16, bf16, two_bits, one_bit };
+/// "none", "fp16", "bf16", "2bit", "1bit": what `KVStore::set_gradient_compression` takes.
+std::string_view name(Encoding encoding);
+
+struct Compression {
+  Encoding encoding = Encoding::none;
+  float threshold = 0;  ///< of two_bits and one_bit
+
+  friend bool operator==(const Compression&, const Compression&) = default;
+};
+
+/// A place in memory that a worker shares with a server of its machine. It is the request's until
+/// the answer has come: elements that the request brings are in it, and those of the answer after.
+struct Room {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t filled = 0;  ///< so many bytes of it are the request's elements
+
+  friend bool operator==(const Room&, const Room&) = default;
+};
+
+/// A worker's part in a round.
+struct Contribution {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+  Kind kind = Kind::push;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  DType dtype = DType::f32;
+  Shape shape{};              ///< of the whole value
+  Compression compression{};  ///< of the data
+  /// The piece's elements; none where another worker's count. In the memory of whoever encodes, or
+  /// in the decoded bytes.
+  std::span<const std::byte> data{};
+  std::shared_ptr<const void> keeper{};  ///< keeps `data`; none: it must be copied to be kept
+  std::optional<Room> room{};
+  std::span<std::byte>
+      place{};  ///< on the server: the room, where the answer's elements may be put
+};
+struct Pull {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+  DType dtype = DType::f32;
+  Shape shape{};
+  /// Those rows of the whole value alone, ascending, as far as they are in this piece.
+  std::optional<std::vector<std::int64_t>> rows{};
+  std::optional<Room> room{};
+};
+/// Takes the place of a contribution of this kind that its worker gives up before it has sent it.
+/// The round fails with this for all workers.
+struct Withdrawal {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+  Kind kind = Kind::push;
+  Failure failure{};
+};
+/// The call has reached its worker's time limit, and this contribution or setting of it was sent.
+/// First the worker holds each that is not answered: the server executes none that is held. Where
+/// one had been executed before, the worker releases them, and the call goes on; else it gives them
+/// up, and their rounds fail with this failure for all workers.
+struct Recall {
+  enum class Step : std::uint8_t { hold, release, give_up };
+  std::uint64_t sequence = 0;
+  std::uint64_t request = 0;         ///< the sequence of what is recalled
+  std::optional<PieceName> piece{};  ///< none: of a setting
+  Step step = Step::hold;
+  std::optional<Failure> failure{};  ///< of `give_up`
+};
+/// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
+struct PullOptimizer {
+  std::uint64_t sequence = 0;
+};
+/// Asks for the optimizer's state of a piece: as above with one state, or nothing where it has
+/// none.
+struct PullState {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+};
+/// Asks whom this worker's first request for a piece waits for; without a piece, its first setting.
+/// The answer's failure names them, at once; where there is none, it waits for nobody.
+struct FindMissing {
+  std::uint64_t sequence = 0;
+  std::optional<PieceName> piece{};
+};
+/// A state for a piece, as above. It counts once LoadStates is applied.
+struct SetState {
+  std::uint64_t sequence = 0;
+  PieceName piece{};
+  std::span<const std::byte> data{};  ///< as in Contribution
+};
+
+// Settings: each worker makes all of them, in the same order.
+
+struct SetOptimizer {
+  std::uint64_t sequence = 0;
+  Optimizer optimizer;
+};
+struct SetCompression {
+  std::uint64_t sequence = 0;
+  Compression compression;
+};
+/// The states that worker 0 has brought before take the place of all there are. Only what worker 0
+/// says counts.
+struct LoadStates {
+  std::uint64_t sequence = 0;
+  std::optional<Failure> failure{};      ///< why worker 0 brings none
+  std::string rule{};                    ///< whose states they are
+  std::optional<Optimizer> optimizer{};  ///< to be set with them
+};
+using Setting = std::variant<SetOptimizer, SetCompression, LoadStates>;
+
+using ToServer =
+    std::variant<Contribution, Pull, SetOptimizer, Goodbye, SetCompression, PullOptimizer,
+                 PullState, SetState, LoadStates, Withdrawal, FindMissing, Recall>;
+
+/// From a server to a worker, once for each request.
+struct Answer {
+  std::uint64_t sequence = 0;  ///< 0: of none; the worker is heard no more, and `failure` says why
+  std::optional<Failure> failure;
+  std::span<const std::byte> data{};  ///< as in Contribution
+  std::shared_ptr<const void> keeper{};
+  /// The request's; `filled`: so many bytes of the answer's elements are in it. On the wire that
+  /// alone.
+  std::optional<Room> room{};
+};
+
+/// The most bytes of elements that a message has room for, beside the table in front of them.
+inline constexpr std::size_t most_elements_bytes = net::max_message_bytes - (std::size_t{1} << 16);
+
+/// Beyond these a worker does what no program does, and is refused: keys of a job, and requests of
+/// one worker that wait at one server.
+inline constexpr std::size_t most_keys = std::size_t{1} << 20;
+inline constexpr std::size_t most_waiting_requests = std::size_t{1} << 20;
+
+/// Whether the worker that says this brings elements, and whether it gets any back.
+inline bool brings_data(const Contribution& said, int worker) {
+  if (said.kind == Kind::init) return worker == 0;
+  return said.kind != Kind::broadcast || worker == said.root;
+}
+inline bool wants_data(const Contribution& said, int worker) {
+  if (said.kind == Kind::broadcast) return worker != said.root;
+  return said.kind == Kind::pushpull;
+}
+
+}  // namespace tutti::ps

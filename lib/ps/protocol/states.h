@@ -1,0 +1,59 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "optimizer/saved.h"
+#include "ps/protocol/messages.h"
+
+/// What an optimizer keeps of a value that is in pieces, and of the whole.
+namespace tutti::ps {
+
+/// What a server has answered to PullState, or as one more to PullOptimizer.
+struct StateOfPiece {
+  std::uint32_t piece = 0;
+  std::uint32_t pieces = 1;
+  std::vector<std::byte> bytes{};  ///< none: there is no state
+};
+
+/// The elements of the arrays; 0 where there are none.
+std::size_t count_of(const optimizer::State& state);
+
+/// What the arrays take in memory.
+std::size_t bytes_of(const optimizer::State& state);
+
+/// Why a piece of a state of so many bytes does not fit a message, if it does not. `call`: the
+/// method's name.
+std::optional<Failure> objection_to_size(std::string_view call, const Key& key, std::size_t bytes,
+                                         std::size_t pieces);
+
+/// This piece's part of a whole value's state.
+optimizer::State part_of(const optimizer::State& whole, std::uint32_t piece, std::uint32_t pieces);
+
+/// The state with the arrays that the optimizer keeps now: where one is missing, as in the state of
+/// what was never updated, that of `fresh`, with which it begins. A state of another size or dtype,
+/// which may have been loaded, stays as it is.
+optimizer::State completed(optimizer::State state, optimizer::State fresh);
+
+/// The whole of parts, which are by piece and have the same arrays.
+optimizer::State whole_of(const std::map<std::uint32_t, optimizer::State>& parts);
+
+/// The optimizer, and the states of whole values. A key is left out that was never updated. Of one
+/// that others update meanwhile, as they may in an asynchronous store, each piece is as it was
+/// given, one that has not been updated yet as the optimizer begins with it, and the number of
+/// updates is the highest. Throws `mismatch` for a key of which some pieces alone have a value, and
+/// where the optimizer was changed between two answers.
+optimizer::Saved joined(std::span<const StateOfPiece> pieces);
+
+/// What who asks for states is told where there is no optimizer.
+Failure no_optimizer();
+
+/// One state, or only an optimizer, as it travels.
+std::vector<std::byte> packed(const optimizer::Saved& saved);
+optimizer::Saved unpacked(std::span<const std::byte> bytes);
+
+}  // namespace tutti::ps

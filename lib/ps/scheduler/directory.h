@@ -1,0 +1,54 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/protocol/messages.h"
+
+namespace tutti::ps {
+
+/// Which servers keep which value. A value below the bound, and one that must be whole, is on one
+/// server, the one with the fewest bytes; a larger one in equal pieces on all. What was decided for
+/// a key stays, whatever size it has later: a round finds all its contributions at the same pieces.
+class Directory {
+ public:
+  /// `big_count`: the elements from which on a value is split.
+  Directory(int servers, std::uint64_t big_count);
+
+  /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for
+  /// values that no servers have room for, and for a key that is there twice.
+  Located locate(const Locate& asked);
+  struct HeldBy {
+    Held held;
+    int server = 0;
+  };
+  /// Before anything is placed: values whose pieces servers have already. Leaves out those of which
+  /// a piece is missing. Fails where one is there twice.
+  std::optional<Failure> adopt(const std::vector<HeldBy>& pieces);
+  /// The keys that `adopt` has left out.
+  const std::vector<Key>& dropped() const { return dropped_; }
+  /// Every key that was placed.
+  Located all() const;
+
+ private:
+  /// What keeps the servers from having room for it; empty: nothing.
+  std::string shortage_for(const Locate::Value& value) const;
+  Places place(const Locate::Value& value);
+  Places places_of(const std::map<std::uint32_t, int>& found) const;
+  int emptiest() const;
+
+  std::uint64_t big_count_;
+  std::vector<std::uint64_t> bytes_;  ///< by server
+  std::map<Key, Places> placed_;
+  std::vector<Key> dropped_;
+};
+
+/// No piece of a value is larger when it is placed, unless the value must be whole. A piece travels
+/// in one message. What is more urgent waits for the end of one; and while a server sums one and
+/// answers, the next are on their way: of k pieces a server, push and pull take (k + 1) / (2 k) of
+/// the time that they take one after the other.
+inline constexpr std::uint64_t largest_piece = std::uint64_t{128} << 10;
+
+}  // namespace tutti::ps

@@ -1,0 +1,148 @@
+#pragma once
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ps/protocol/job_size.h"
+#include "ps/scheduler/directory.h"
+
+namespace tutti::ps {
+
+/// The scheduler's side of one store of the job, as a value: messages go in, messages come out. It
+/// numbers the nodes, knows when all servers have begun, counts barriers, says where values are,
+/// and knows when the store is over. `Stores` has one for each store.
+class Registry {
+ public:
+  /// A node's connection, by a number that its owner chose.
+  using Node = std::uint64_t;
+  using Send = std::function<void(Node, const FromScheduler&)>;
+
+  /// `id`: not 0; other jobs have others.
+  Registry(JobSize size, std::uint64_t big_count, Send send, std::uint64_t id = 1);
+
+  /// Throws `internal` for what no node says that follows the protocol; it is lost then.
+  void receive(Node node, const ToScheduler& message);
+  /// The node's connection has ended, or the node says nothing any more. For a node that is unknown
+  /// or gone this does nothing. A durable server is waited for.
+  void lose(Node node, const std::string& reason);
+  /// It has gone before all were there: those that wait in vain hear of it.
+  void note_gone(const Lost& lost);
+  /// Those that are waited for.
+  std::vector<int> servers_away() const;
+  /// It has been away for this long, which is too long: it is lost.
+  void give_up_on_server(int rank, std::chrono::duration<double> waited);
+  /// Once all have come: the servers that are away, or read or write what they begin with.
+  std::vector<int> servers_not_ready() const;
+  /// They have not begun within this time: the job ends.
+  void give_up_beginning(std::chrono::duration<double> waited);
+  /// The workers that others wait for in a barrier; none: nobody waits.
+  std::vector<int> awaited_in_barrier() const;
+  /// They have not come within this time: the barrier is over for those who have, and for who comes
+  /// to it late.
+  void give_up_barrier(std::chrono::duration<double> waited);
+  /// A process of the job has ended, whichever: until all are there this means that they never will
+  /// be, which those that are there hear as soon as a worker is among them. Where none ever comes,
+  /// nobody waits.
+  void note_end(const Failure& failure);
+  /// Too much time has passed, and not all are there: tells those that are who is missing, and
+  /// who came and went.
+  void give_up_waiting();
+  /// SIGTERM or a failure of its own ends the scheduler: tells every node.
+  void stop(const std::string& reason);
+  /// Ends the store: tells every node why.
+  void refuse_all(const Failure& failure);
+
+  bool is_complete() const { return complete_; }
+  bool has_begun() const { return begun_; }
+  /// Nothing more will happen.
+  bool is_over() const { return over_; }
+  /// Why the job did not end well; empty: it did, or goes on.
+  const std::string& trouble() const { return trouble_; }
+  /// "worker 1"; a node that has no rank yet is "a node".
+  std::string describe(Node node) const;
+  /// A node that has registered, and is not lost.
+  struct Present {
+    Node node = 0;
+    Role role = Role::worker;
+    int rank = 0;
+    bool is_durable = false;
+    std::uint64_t membership = 0;  ///< of a worker
+    std::string place{};           ///< " (process 12 on node1)"
+  };
+  /// Of this role, by rank.
+  std::vector<Present> present(Role role) const;
+
+ private:
+  struct Member {
+    Register said;
+    int rank = 0;
+    bool ready = false;     ///< a server: what it begins with is on its disk
+    int barriers = 0;       ///< so many it has come to
+    bool left = false;      ///< has said goodbye
+    bool finished = false;  ///< needs nobody any more
+  };
+
+  void on(Node node, const Register& said);
+  void on(Node node, const Ready&);
+  void on(Node node, const BarrierArrival&);
+  void on(Node node, const Locate& asked);
+  void on(Node node, const LocateAll&);
+  void on(Node node, const Goodbye&);
+  void on(Node node, const Finished&);
+  void on(Node node, const Stopping& stopping);
+  void on(Node node, const Stay&);
+  void on(Node node, const ReadOn& asked);
+
+  const Member& member(Node node) const;
+  std::optional<Failure> objection(const Register& said) const;
+  std::optional<Failure> objection_to_more(const Register& said) const;
+  std::optional<Failure> objection_to_return(const Register& said) const;
+  bool is_awaited(const Register& said) const;
+  void lose_former(const Register& said);
+  void welcome_back(Node node, const Register& said);
+  std::optional<Failure> adopt_held();
+  std::string doubt_about_state() const;
+  void announce(const Lost& lost);
+  std::optional<Failure> disagreement(const Register& said) const;
+  std::optional<Failure> disagreement_of_states(const Register& said) const;
+  std::uint64_t job_to_come_back_with() const { return begun_ ? id_ : begins_with_; }
+  int free_rank(const Register& said) const;
+  const Member* find(Role role, int rank) const;
+  int count(Role role) const;
+  void send_all(const FromScheduler& message);
+  std::string missing() const;
+  std::vector<int> missing(Role role) const;
+  void refuse_after_end();
+  void gather();
+  void welcome_workers();
+  Welcome welcome() const;
+  Welcome::Locality place_among_workers(const Member& worker) const;
+  void end_barrier();
+  void end_if_finished();
+
+  const JobSize size_;
+  const Send send_;
+  const std::uint64_t id_;
+  Directory directory_;
+  std::map<Node, Member> members_;
+  std::set<Node> in_barrier_;
+  std::map<int, BarrierRelease> given_up_;  ///< barriers, by a worker's number of them
+  std::map<int, Lost> away_;                ///< durable servers that are waited for, by rank
+  std::optional<Failure> end_;              ///< the first that was noted
+  std::deque<std::string> gone_;            ///< the last that came, and went before all were there
+  std::vector<Lost> lost_workers_;          ///< which a server that returns has not heard of
+  Register kind_;                           ///< a worker's: of all
+  std::uint64_t begins_with_ = 0;           ///< whose state all servers begin with; 0: with none
+  std::string doubt_;                       ///< what may be wrong with that state
+  bool complete_ = false;                   ///< all have come
+  bool begun_ = false;                      ///< all servers were ready
+  bool over_ = false;
+  std::string trouble_;
+};
+
+}  // namespace tutti::ps

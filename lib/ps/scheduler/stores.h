@@ -1,0 +1,79 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ps/scheduler/registry.h"
+
+namespace tutti::ps {
+
+/// The scheduler's side of a whole job, as a value like `Registry`, which is that of one store.
+/// All workers create one store after another, and each store begins as if it were another job's.
+/// It knows the workers' processes, which may end between two stores, and when the job is over:
+/// when all of them have ended.
+class Stores {
+ public:
+  using Node = Registry::Node;
+  /// A number for a store: not 0, and none that another has.
+  using NewId = std::function<std::uint64_t()>;
+
+  Stores(JobSize size, std::uint64_t big_count, Registry::Send send, NewId new_id);
+
+  /// As of Registry.
+  void receive(Node node, const ToScheduler& message);
+  void lose(Node node, const std::string& reason);
+  void stop(const std::string& reason);
+  /// Too much time has passed since the first process came to this store.
+  void give_up_waiting(std::chrono::duration<double> waited);
+  /// Call it when something of `current()` was called: that store may be over, and the job.
+  void advance();
+
+  /// The store that there is, or that workers may create next.
+  Registry& current() { return *registry_; }
+  const Registry& current() const { return *registry_; }
+  /// Some have come to the current store, and wait for the others.
+  bool is_gathering() const;
+  /// This node is a worker's process, from which nothing comes.
+  bool is_process(Node node) const { return processes_.contains(node); }
+  /// Nothing more will happen.
+  bool is_over() const { return over_; }
+  /// Why the job did not end well; empty: it did, or goes on.
+  const std::string& trouble() const { return trouble_; }
+  std::string describe(Node node) const;
+
+ private:
+  using Present = Registry::Present;
+
+  void take(Node node, const Register& said);
+  void take_process(Node node);
+  std::optional<Present> server_between(Node node) const;
+  /// Of the store before: the workers whose processes have ended, and those that have yet to come
+  /// to this one.
+  std::vector<Present> ended() const;
+  std::vector<Present> not_come() const;
+  void begin_next();
+  void call_servers();
+  void refuse_without(const std::vector<Present>& gone);
+  void end();
+
+  const JobSize size_;
+  const std::uint64_t big_count_;
+  const Registry::Send send_;
+  const NewId new_id_;
+  std::unique_ptr<Registry> registry_;
+  std::set<Node> processes_;      ///< that said `Stay` and are there
+  std::vector<Present> workers_;  ///< of the current store, once all have come to it
+  std::vector<Present> former_;   ///< the workers of the store before; empty: there was none
+  std::map<Node, Present> idle_;  ///< servers of the store before that have not registered anew
+  bool has_called_ = false;       ///< the idle ones
+  bool over_ = false;
+  std::string trouble_;
+};
+
+}  // namespace tutti::ps

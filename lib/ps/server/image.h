@@ -1,0 +1,72 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ps/durable/state_files.h"
+#include "ps/link/delivery.h"
+#include "ps/server/table.h"
+#include "tutti/error.h"
+
+/// A server's state as its files have it.
+namespace tutti::ps {
+
+/// Whose state it is.
+struct StateHead {
+  std::uint64_t job = 0;
+  int rank = 0;
+  int servers = 1;
+  int workers = 1;
+  bool asynchronous = false;
+  int staleness = unbounded;
+};
+
+/// A record of a journal: what has come from a worker, or that it is lost.
+struct JournalRecord {
+  int worker = 0;
+  bool is_loss = false;
+  std::uint64_t acknowledged = 0;  ///< of what the server had sent
+  net::ConstBytes message{};       ///< a request, or `Lost`
+
+  /// What stands before the message.
+  net::Bytes head() const;
+  static JournalRecord in(net::ConstBytes record);
+};
+
+/// Whether a server goes on when it has refused a request with this error, or, started again, does
+/// so once more. If not, its worker knows what it does not, and it ends.
+bool survives(const Error& error);
+
+/// The message of an event in which the worker is lost.
+net::Bytes message_of(const Lost& lost);
+
+struct Image {
+  using Send = std::function<void(int worker, const Answer&)>;
+
+  StateHead head;
+  std::shared_ptr<Send> send;  ///< what the table sends by
+  std::unique_ptr<Table> table;
+  std::vector<Delivery> deliveries;  ///< by worker
+
+  explicit Image(const StateHead& whose);
+  /// The checkpoint, and what the journals say has come since. Throws `invalid_argument` for files
+  /// that no server wrote, or that were changed.
+  static Image read(const StateFiles& files);
+  /// The one that a beginning which was interrupted has left. Throws likewise.
+  static Image read_prepared(const StateFiles& files);
+  /// Of a synchronous job, whose servers go through the same rounds.
+  std::optional<Moment> moment() const;
+
+ private:
+  static Image loaded(const net::Bytes& bytes, const StateFiles& files);
+  void load(ArchiveReader& from);
+  void execute(const JournalRecord& event);
+};
+
+/// As a checkpoint has it.
+net::Bytes image_bytes(const StateHead& head, const Table& table,
+                       const std::vector<const Delivery*>& deliveries);
+
+}  // namespace tutti::ps

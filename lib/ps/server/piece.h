@@ -1,0 +1,100 @@
+#pragma once
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ps/server/tombstones.h"
+#include "ps/server/value.h"
+
+namespace tutti::ps {
+
+/// One piece of one value on its server, and the requests for it. These wait in a queue for each
+/// worker, in the order in which it made them. A round is the contributions at the heads of all
+/// queues: so a worker's second push is never taken for another's first, and a pull follows the
+/// worker's own last push. A round that a worker gives up fails for all: for those that have come
+/// to it at once, for each other with its next contribution.
+class Piece {
+ public:
+  /// What the pieces of a server count together.
+  struct Waiting {
+    /// By worker: of its contributions that wait in this server's memory.
+    std::vector<std::uint64_t> bytes;
+    std::size_t held = 0;  ///< contributions that their workers hold
+  };
+
+  /// The rules, and what all pieces count together, outlive the piece.
+  Piece(const PieceName& name, const Rules& rules, Waiting& waiting);
+
+  /// Throws `internal` if the elements are not as many as the request says.
+  void add(int worker, const Contribution& said);
+  void add(int worker, const Pull& pull);
+  void add(int worker, const PullState& pull);
+  void add(int worker, const Withdrawal& said);
+  /// Holds, releases or gives up a contribution; does nothing where it is answered. Who has yet to
+  /// bring what it waits for; none: nobody.
+  std::optional<Failure> recall(int worker, const Recall& said);
+  /// Executes what can be executed and answers through `rules.send`. Call it when requests have
+  /// been added and when a worker has become absent.
+  void advance();
+  /// Others wait, and this worker has brought nothing.
+  bool waits_for(int worker) const;
+  /// Who has yet to bring what this worker's first request waits for; none: nobody.
+  std::optional<Failure> missing_for(int worker) const;
+  void take_optimizer() { value_.take_optimizer(); }
+  void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }
+
+  std::optional<Value::Content> content() const { return value_.content(); }
+  /// So many were executed of a value that is stored here.
+  std::uint64_t rounds() const { return value_.is_stored() ? rounds_ : 0; }
+  void inherit(Value::Content content) { value_.inherit(std::move(content)); }
+  /// With the requests that wait.
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
+
+ private:
+  struct Queued {
+    std::variant<Contribution, Pull, PullState, Withdrawal> said;
+    std::vector<std::byte> data{};  ///< what a contribution refers to that nothing else keeps
+    bool is_held = false;           ///< its worker may give it up
+    std::optional<Failure> given_up{};
+  };
+  /// There are as many as workers and pieces, and most are empty: those take no memory of their
+  /// own.
+  using Queue = std::list<Queued>;
+
+  static std::uint64_t bytes_here(const Queued& request);
+  static std::uint64_t sequence_of(const Queued& request);
+  static std::optional<Kind> kind_of(const Queued& request);
+  bool is_collective(const Queued& request) const;
+  bool is_in_round(std::size_t worker) const;
+  bool is_held() const;
+  void set_held(Queued& request, bool is_held);
+  std::optional<Failure> given_up(std::size_t worker) const;
+  bool comes_no_more(std::size_t worker) const;
+  std::vector<int> absent_from(std::size_t round) const;
+  std::optional<Failure> missing_for(std::size_t worker, Queue::const_iterator request) const;
+  bool holds_up(std::size_t other, std::size_t worker) const;
+  bool is_too_far_ahead(std::size_t worker) const;
+  bool bury(int worker);
+  bool advance_alone(int worker);
+  bool fail_given_up();
+  bool advance_round();
+  Value::Result execute_round();
+  template <typename Execute>
+  Value::Result result_of(const Execute& execute) const;
+  bool fail_for_absent();
+  void answer(int worker, const Value::Result& result);
+
+  const Rules& rules_;
+  Waiting& waiting_;
+  Value value_;
+  std::vector<Queue> queues_;  ///< by worker
+  Tombstones tombstones_;
+  std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were answered
+  std::uint64_t rounds_ = 0;           ///< that were executed
+};
+
+}  // namespace tutti::ps

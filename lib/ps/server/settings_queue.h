@@ -1,0 +1,92 @@
+#pragma once
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "ps/durable/archive.h"
+#include "ps/server/rules.h"
+#include "ps/server/tombstones.h"
+
+namespace tutti::ps {
+
+/// Settings on their way into a server. In a synchronous store every worker makes them, in the same
+/// order, and each is applied when the last worker's has come. In an asynchronous one the lowest
+/// worker that is there leads: its n-th is applied at once, where none was applied as the n-th
+/// before, and another worker's n-th is answered as that one was, if it is one of the last 1024.
+/// Either way a worker that says something else is told. In a synchronous store a setting also
+/// waits for rounds that a worker holds, for other servers may have executed these before it. One
+/// that a worker gives up fails in a synchronous store for all; in an asynchronous one for that
+/// worker, which may make it again.
+class SettingsQueue {
+ public:
+  /// What does not keep a setting from being applied returns nothing.
+  using Apply = std::function<std::optional<Failure>(const Setting&)>;
+  using HasHeldRounds = std::function<bool()>;
+
+  /// The rules outlive this.
+  SettingsQueue(const Rules& rules, Apply apply, HasHeldRounds has_held_rounds);
+
+  void add(int worker, const Setting& setting) {
+    queues_[static_cast<std::size_t>(worker)].push_back({.setting = setting});
+  }
+  /// Holds, releases or gives up one; does nothing where it is answered. Who has yet to make it;
+  /// none: nobody. Call `advance` after it.
+  std::optional<Failure> recall(int worker, const Recall& said);
+  /// Others wait, and this worker has made none that is not answered.
+  bool waits_for(int worker) const;
+  /// Who has yet to make what this worker waits for; none: nobody.
+  std::optional<Failure> missing_for(int worker) const;
+  /// Applies what can be applied, and answers. Call it after `add`, when a worker has become
+  /// absent, and when a round is held no more.
+  void advance();
+
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
+
+ private:
+  struct Queued {
+    Setting setting;
+    bool is_held = false;  ///< its worker may give it up
+    std::optional<Failure> given_up{};
+  };
+  using Queue = std::deque<Queued>;
+  /// One of a leader's that others have yet to make.
+  struct Applied {
+    int worker = 0;
+    Setting setting;
+    std::optional<Failure> failure;
+  };
+
+  std::optional<std::size_t> leader() const;
+  std::optional<Failure> missing_for(std::size_t worker,
+                                     const Queue::const_iterator& request) const;
+  std::optional<Failure> given_up(std::size_t worker) const;
+  bool is_held() const;
+  bool bury();
+  bool fail_given_up();
+  bool fail_for_absent();
+  bool advance_together();
+  void advance_in_turn();
+  bool may_answer(std::size_t worker);
+  void lead(std::size_t worker);
+  void follow(std::size_t worker);
+  std::optional<Failure> apply_of(std::size_t worker, const Setting& setting);
+  void forget_applied();
+  std::optional<Failure> disagreement() const;
+  void answer(std::size_t worker, const std::optional<Failure>& failure);
+  void refuse(std::size_t worker, const std::optional<Failure>& failure);
+  void answer_all(const std::optional<Failure>& failure);
+
+  const Rules& rules_;
+  const Apply apply_;
+  const HasHeldRounds has_held_rounds_;
+  std::vector<Queue> queues_;  ///< by worker: not answered yet
+  Tombstones tombstones_;      ///< of a synchronous store
+  // Of an asynchronous store:
+  std::vector<std::size_t> answered_;  ///< by worker: how many
+  std::deque<Applied> applied_;
+  std::size_t forgotten_ = 0;  ///< how many were applied before those in `applied_`
+};
+
+}  // namespace tutti::ps

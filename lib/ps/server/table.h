@@ -1,0 +1,111 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "ps/server/piece.h"
+#include "ps/server/settings_queue.h"
+
+namespace tutti::ps {
+
+/// A server's side of the protocol, as a value: requests go in, answers come out. Holds the pieces
+/// that are on this server.
+class Table {
+ public:
+  /// The table itself fills `rules.absent` and `rules.optimizer`.
+  explicit Table(Rules rules);
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  /// A request that was received before does nothing. What no worker says that follows the protocol
+  /// is answered with number 0 and the reason; the others lose that worker, which is heard no more.
+  void receive(int worker, const ToServer& request);
+  /// The worker brings nothing more; what needs it fails with this. It is heard no more, unless it
+  /// has left (`aborted`).
+  void lose(int worker, const Failure& failure);
+
+  /// Of its contributions, so many bytes wait for other workers in this server's memory.
+  std::uint64_t waiting_bytes(int worker) const {
+    return waiting_.bytes.at(static_cast<std::size_t>(worker));
+  }
+  /// Of its requests, so many are not answered.
+  std::uint64_t waiting_requests(int worker) const {
+    const auto at = static_cast<std::size_t>(worker);
+    return received_.at(at) - answered_.at(at);
+  }
+  /// The number of its last request.
+  std::uint64_t received(int worker) const {
+    return received_.at(static_cast<std::size_t>(worker));
+  }
+  /// Others wait for something that this worker has not brought yet.
+  bool waits_for(int worker) const;
+
+  /// How many have pieces here.
+  std::size_t keys() const { return places_.size(); }
+  const std::optional<Optimizer>& optimizer() const { return rules_.optimizer; }
+  /// What there is for another job.
+  struct PieceContent {
+    PieceName name;
+    Value::Content content;
+  };
+  std::vector<PieceContent> contents() const;
+  /// The most rounds that a value here has been in.
+  std::uint64_t rounds() const;
+  /// All workers have left, and what they had said before is done.
+  bool is_finished() const;
+  /// Of an earlier job, before the first request.
+  void inherit(const std::optional<Optimizer>& optimizer, std::vector<PieceContent> contents);
+  /// All of it, for a table with the same rules.
+  void save(ArchiveWriter& to) const;
+  void load(ArchiveReader& from);
+
+ private:
+  /// What worker 0 brings before it says LoadStates.
+  struct BroughtState {
+    PieceName piece;
+    optimizer::State state;
+  };
+
+  void on(int worker, const Contribution& said);
+  void on(int worker, const Pull& pull);
+  void on(int worker, const PullState& pull);
+  void on(int worker, const Withdrawal& said);
+  void on(int worker, const PullOptimizer& pull);
+  void on(int worker, const SetState& set);
+  void on(int worker, const SetOptimizer& set);
+  void on(int worker, const SetCompression& set);
+  void on(int worker, const LoadStates& load);
+  void on(int worker, const FindMissing& asked);
+  void on(int worker, const Recall& said);
+  void on(int worker, const Goodbye&);
+
+  std::optional<Failure> apply(const SetOptimizer& set);
+  std::optional<Failure> apply(const SetCompression&);
+  std::optional<Failure> apply(const LoadStates& load);
+  std::vector<BroughtState> take_brought(std::uint64_t before);
+  template <typename Request>
+  void add_to_piece(int worker, const Request& request);
+  void add_setting(int worker, const Setting& setting);
+  template <typename Work>
+  void for_pieces(const Work& work);
+  bool is_new(int worker, std::uint64_t sequence);
+  bool hears(int worker) const;
+  void refuse(int worker, const std::string& why);
+  Piece* find_held(const PieceName& name) const;
+  Piece& find(const PieceName& name);
+
+  Rules rules_;
+  std::vector<std::uint64_t> received_;  ///< by worker: its last sequence
+  std::vector<std::uint64_t> answered_;  ///< by worker: how many requests
+  Piece::Waiting waiting_;
+  SettingsQueue settings_;
+  struct HeldPieces {
+    std::uint32_t pieces = 1;
+    std::map<std::uint32_t, std::unique_ptr<Piece>> held;  ///< by index
+  };
+  std::map<Key, HeldPieces> places_;
+  std::map<std::uint64_t, BroughtState> brought_;  ///< by sequence
+};
+
+}  // namespace tutti::ps

@@ -1,0 +1,76 @@
+#pragma once
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/completion.h"
+#include "ps/protocol/messages.h"
+
+namespace tutti::ps {
+
+/// One key of a method call, as a worker sends it.
+struct Task {
+  std::optional<Kind> kind{};  ///< none: a pull
+  Key key = 0;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  DType dtype = DType::f32;
+  Shape shape{};
+  Tensor in{};                 ///< what this worker contributes; where it brings nothing, empty
+  std::vector<Tensor> outs{};  ///< for what comes back
+  /// Of a pull: these rows alone, ascending; the others become zeros.
+  std::optional<std::vector<std::int64_t>> rows{};
+  int priority = 0;
+  Compression compression{};
+
+  /// "push of key 'w'".
+  std::string describe() const;
+};
+
+/// A task, or a setting, on its way: it is over when all servers that it went to have answered.
+struct InFlightCall {
+  Task task{};
+  std::optional<Key> key{};    ///< of a task
+  std::optional<Kind> kind{};  ///< of a task
+  int priority = 0;            ///< of a task
+  bool is_setting = false;
+  bool is_of_one = false;  ///< an asynchronous push: other workers have no part in it
+  /// An asynchronous setting: it counts where a server has answered it, with a failure too.
+  bool counts_if_failed = false;
+  std::string what{};
+  std::shared_ptr<base::Completion> completion{};  ///< none: it is over
+  /// Of a task: why what is not sent yet will not be.
+  std::optional<Failure> withdrawn{};
+  base::Clock::time_point begun{};
+  /// Takes what the answer for one of so many pieces brings; none: it is for the outputs.
+  std::function<void(std::uint32_t piece, std::uint32_t pieces, std::span<const std::byte> data)>
+      take{};
+  std::size_t unanswered = 0;  ///< also those requests that are still to be sent
+  /// Of the first piece that failed, which is the same on all workers.
+  std::exception_ptr failure{};
+  std::uint32_t failed_piece = 0;
+  bool is_executed = false;   ///< a server has executed a part of it in a round, or counts it
+  bool is_overdue = false;    ///< its time limit has passed
+  bool is_undecided = false;  ///< and servers hold what was sent of it: nothing more is sent
+
+  /// It ends alike on all workers, within a round.
+  bool takes_part() const { return kind || is_setting; }
+
+  /// The newest answer to who is missing, of a server that still has to answer the call.
+  struct Missing {
+    std::size_t server = 0;
+    Failure who{};
+  };
+  std::optional<Missing> missing{};
+  base::Clock::duration asked_for{};  ///< the last report, or the end, that servers were asked for
+  /// Of one that reads: since when it has its time once more.
+  std::optional<base::Clock::time_point> anew{};
+};
+
+}  // namespace tutti::ps

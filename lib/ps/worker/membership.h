@@ -1,0 +1,99 @@
+#pragma once
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/mutex.h"
+#include "ps/link/job.h"
+#include "ps/link/scheduler_link.h"
+#include "tutti/error.h"
+#include "tutti/options.h"
+
+namespace tutti::ps {
+
+/// This process as one worker of a job, from its first store until it ends: a connection to the
+/// scheduler, on which nothing is said, and which the system closes however the process ends. The
+/// scheduler tells on it when the job has ended.
+class Membership {
+ public:
+  /// Tries to connect until `create_timeout` has passed.
+  Membership(const Job& job, const Options& options);
+
+  /// What the scheduler calls it, in `Register`.
+  std::uint64_t number() const { return number_; }
+  /// Throws `peer_lost` where the job has ended, saying why. `patience`: for a word of that.
+  void check(base::Clock::duration patience = {});
+  /// It has thrown.
+  bool has_ended() const { return ended_.has_value(); }
+  /// In a forked child: closes its copy of the connection.
+  void abandon() { link_.abandon(); }
+
+  int rank = -1;  ///< of the stores so far; -1: there was none
+
+ private:
+  void wait_for_number(const Job& job, base::Clock::time_point deadline);
+
+  net::Poller poller_;
+  SchedulerLink link_;
+  std::uint64_t number_ = 0;
+  std::optional<Error> ended_;
+};
+
+/// The memberships of this process. It has one in a job, and so one store at a time there.
+/// Thread-safe.
+class Memberships {
+  struct Entry {
+    std::string job;
+    std::unique_ptr<Membership> membership;  ///< null: it is being made
+    bool is_lent = true;
+  };
+  using Entries = std::list<Entry>;
+
+ public:
+  static Memberships& of_process();
+
+  /// A worker's, until it has closed its store. Making it throws `invalid_argument` where another
+  /// worker has it, and what keeps this process from the job.
+  class Loan {
+   public:
+    Loan(Memberships& from, const Job& job, const Options& options);
+    ~Loan() { give_back(); }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+
+    Membership& operator*() const { return *entry_->membership; }
+    void give_back();
+
+   private:
+    Memberships& from_;
+    const Entries::iterator entry_;
+    bool is_given_back_ = false;
+  };
+
+  // For tests, which play all workers of a job in one process.
+
+  /// So many memberships of this job.
+  void allow(const Job& job, int most) TUTTI_EXCLUDES(mutex_);
+  /// Ends those that no store uses: the job sees this process end.
+  void leave(const Job& job) TUTTI_EXCLUDES(mutex_);
+
+ private:
+  Memberships();
+  Entries::iterator lend(const Job& job, const Options& options) TUTTI_EXCLUDES(mutex_);
+  /// One that is free, or another, still to be made.
+  Entries::iterator reserve(const std::string& job) TUTTI_EXCLUDES(mutex_);
+  void take_back(Entries::iterator entry) TUTTI_EXCLUDES(mutex_);
+  // A fork begins and ends in different functions, which the analysis cannot follow.
+  void prepare_fork() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.lock(); }
+  void go_on_after_fork() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.unlock(); }
+  void begin_as_child() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);
+
+  base::Mutex mutex_;  ///< level 5
+  Entries entries_ TUTTI_GUARDED_BY(mutex_);
+  std::map<std::string, int> most_ TUTTI_GUARDED_BY(mutex_);  ///< by job; else one
+};
+
+}  // namespace tutti::ps

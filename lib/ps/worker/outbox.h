@@ -1,0 +1,49 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "ps/worker/in_flight_call.h"
+
+namespace tutti::ps {
+
+/// What a worker has yet to send to one server: pieces of calls, the most urgent first, those of
+/// equal priority in the order in which they were added. What concerns one key keeps its order, so
+/// a call is no more urgent than one for its key that is still to be sent.
+class Outbox {
+ public:
+  struct Entry {
+    std::shared_ptr<InFlightCall> call;
+    std::uint32_t piece = 0;
+    std::uint32_t pieces = 1;
+  };
+
+  /// The call has a key.
+  void add(Entry entry);
+  bool empty() const { return entries_.empty(); }
+  std::size_t size() const { return entries_.size(); }
+  /// Neither when it is empty.
+  const Entry& next() const { return entries_.begin()->second; }
+  Entry take();
+
+ private:
+  struct Unsent {
+    int priority = 0;  ///< of the last that was added
+    std::size_t count = 0;
+  };
+  /// Urgency, then turn.
+  using Turn = std::pair<int, std::uint64_t>;
+  struct Before {
+    bool operator()(const Turn& a, const Turn& b) const {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    }
+  };
+
+  std::map<Turn, Entry, Before> entries_;
+  std::map<Key, Unsent> unsent_;
+  std::uint64_t turns_ = 0;
+};
+
+}  // namespace tutti::ps

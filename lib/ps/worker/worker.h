@@ -1,0 +1,124 @@
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "net/epoll_bell.h"
+#include "ps/link/job.h"
+#include "ps/protocol/states.h"
+#include "ps/worker/membership.h"
+#include "ps/worker/outstanding_requests.h"
+#include "tutti/counters.h"
+#include "tutti/options.h"
+
+namespace tutti::ps {
+
+class Courier;
+
+/// What the program's threads hand to the worker's thread, in order.
+struct TaskList {
+  std::vector<Task> tasks;
+  std::shared_ptr<base::Completion> completion;  ///< one part for each task
+};
+struct Barrier {
+  std::shared_ptr<base::Completion> completion;
+};
+/// A setting, which for each server is numbered, and before it the states that worker 0 brings.
+struct Change {
+  Setting setting;
+  std::map<Key, optimizer::State> states;
+  std::shared_ptr<base::Completion> completion;
+  bool keeps_whole = false;  ///< the states' keys, where they are new
+};
+/// Asks for the optimizer, and for all states.
+struct Survey {
+  std::shared_ptr<std::vector<StateOfPiece>> into;
+  std::shared_ptr<base::Completion> completion;
+  bool wants_states = true;
+  bool is_asked = false;  ///< where all values are
+};
+struct Leaving {
+  std::shared_ptr<base::Completion> completion;
+};
+using WorkItem = std::variant<TaskList, Barrier, Change, Survey, Leaving>;
+
+/// This process as a worker of a parameter-server job. The thread tutti-ps-worker owns its
+/// connections. Thread-safe.
+class Worker {
+ public:
+  /// Joins the job; blocks until all of it is there. Throws what keeps it from joining, at once
+  /// where this process has an open store of the job.
+  Worker(const Job& job, bool asynchronous, const Options& options);
+  /// Ends the thread. `close` comes before, unless the store has failed.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  const Welcome& welcome() const { return welcome_; }
+  int size() const { return size_; }
+
+  /// Never waits. Throws the error that ended the worker.
+  void submit(std::vector<Task> tasks, std::shared_ptr<base::Completion> completion);
+  /// These block, and throw what came back. Not for a callback, which runs on the worker's thread.
+  void barrier() TUTTI_EXCLUDES(meeting_);
+  void set_optimizer(const Optimizer& optimizer);
+  void set_compression(const Compression& compression);
+  /// What the servers' optimizers keep, and the optimizer.
+  optimizer::Saved states() { return ask(true); }
+  /// Worker 0 says what to load, or why there is nothing; the others say nothing.
+  void load_states(std::optional<optimizer::Saved> saved, std::optional<Failure> failure);
+  /// Leaves the job: waits for the calls under way, then until all workers have left. Throws what
+  /// has ended the worker, if it has and no call had told the program. Does nothing a second time.
+  void close() TUTTI_EXCLUDES(meeting_);
+
+  /// Nodes that were lost since the start.
+  int lost_nodes() const { return lost_nodes_; }
+  Counters counters() const;
+  /// In a forked child, where there is no thread: forgets it and closes the child's connections.
+  void abandon();
+
+ private:
+  friend class Courier;
+
+  void post(WorkItem submission) TUTTI_EXCLUDES(mutex_);
+  void end_thread();
+  void change(Setting setting, std::string what, std::map<Key, optimizer::State> states = {},
+              bool keeps_whole = false);
+  optimizer::Saved ask(bool wants_states);
+  static bool needs_whole(const Optimizer& optimizer);
+  void post_and_wait(WorkItem submission, const std::shared_ptr<base::Completion>& completion);
+  std::vector<WorkItem> take_posted() TUTTI_EXCLUDES(mutex_);
+  /// The worker is of no use any more; what was posted and not taken is returned.
+  std::vector<WorkItem> end_with(const std::exception_ptr& failure) TUTTI_EXCLUDES(mutex_);
+  /// Before this call fails with what ends the worker: the program may hear of it there.
+  void note_ended(const std::shared_ptr<base::Completion>& call) TUTTI_EXCLUDES(mutex_);
+  /// The program knows what has ended the worker.
+  bool has_told() TUTTI_EXCLUDES(mutex_);
+
+  const int size_;
+  Memberships::Loan membership_;
+  Welcome welcome_;
+  std::atomic<std::uint32_t> asleep_{0};
+  net::EpollBell bell_;
+  base::Mutex meeting_;  ///< level 3; one barrier at a time, and none while this leaves
+  bool left_ TUTTI_GUARDED_BY(meeting_) = false;
+  base::Mutex mutex_;  ///< level 5
+  std::vector<WorkItem> posted_ TUTTI_GUARDED_BY(mutex_);
+  std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<base::Completion>> ended_calls_ TUTTI_GUARDED_BY(mutex_);
+  std::atomic<int> lost_nodes_{0};
+  bool told_ TUTTI_GUARDED_BY(mutex_) = false;  ///< a call was refused with `ended_`
+  std::atomic<bool> keeps_whole_{false};        ///< the optimizer cannot update values in parts
+  WorkerTally tally_;
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<Courier> courier_;  ///< until the thread ends
+  base::NamedThread thread_;          // last: the thread uses all members above
+};
+
+}  // namespace tutti::ps

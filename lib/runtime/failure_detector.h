@@ -1,0 +1,50 @@
+#pragma once
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "control/presence.h"
+#include "control/siblings.h"
+#include "net/end_notices.h"
+
+namespace tutti::runtime {
+
+/// Finds the ranks that are lost while a store is created. These sources tell of them:
+/// - `Presence` sees the processes of this machine that have come to a `create`.
+/// - scripts/launch.py, if it started the job, tells of every process of the job that has ended.
+/// - Where all ranks run on this machine, the children that mpirun still has show which ranks have
+///   ended before they came.
+///
+/// For one thread at a time: tutti-watch in MPI_Init, then the thread that creates the store.
+class FailureDetector {
+ public:
+  /// `presence` outlives this.
+  FailureDetector(control::Presence& presence, net::EndNotices notices, control::Siblings siblings)
+      : presence_(presence), notices_(std::move(notices)), siblings_(std::move(siblings)) {}
+
+  /// As `Presence::poll_lost`. A process that is seen to end is lost when the launcher has said how
+  /// it ended, or a moment later.
+  std::optional<control::Presence::Lost> poll_lost(std::chrono::milliseconds stopped_for,
+                                                   const std::vector<int>& among = {});
+  /// As `Presence::poll_leaving`, but for a process that is known to have ended.
+  std::optional<control::FailedRank> poll_leaving(const std::vector<int>& among = {});
+
+ private:
+  std::optional<control::FailedRank> find_unseen(const std::vector<int>& ranks);
+  std::optional<control::FailedRank> notice_of_any(const std::vector<int>& ranks);
+  std::optional<control::FailedRank> missing_among(const std::vector<int>& ranks);
+
+  control::Presence& presence_;
+  net::EndNotices notices_;
+  const control::Siblings siblings_;
+  base::Clock::time_point next_count_{};
+  // When mpirun's children were last counted:
+  static constexpr int nobody = -1;
+  int suspect_ = nobody;
+  std::optional<control::FailedRank> missing_;
+  std::optional<base::Clock::time_point> wait_until_;
+};
+
+}  // namespace tutti::runtime

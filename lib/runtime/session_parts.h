@@ -1,0 +1,110 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/doorbell.h"
+#include "collective/engine.h"
+#include "collective/tuning.h"
+#include "control/control_plane.h"
+#include "coordinator/types.h"
+#include "mpi/library.h"
+#include "observe/timeline.h"
+#include "runtime/device_side.h"
+#include "runtime/peer_side.h"
+#include "runtime/timeline_files.h"
+#include "runtime/world.h"
+#include "shm/arena.h"
+#include "shm/node_memory.h"
+#include "topology/topology.h"
+#include "tutti/options.h"
+#include "tutti/tensor.h"
+
+namespace tutti::runtime {
+
+/// What a session is made of, built together by all ranks and taken apart in reverse.
+class SessionParts {
+ public:
+  /// On a control thread, until `close`.
+  using OnLoss = std::function<void(const control::FailedRank&)>;
+
+  /// Collective, blocking. Every step that can fail on one rank alone is agreed, so that all ranks
+  /// throw together and name the rank that failed.
+  static std::unique_ptr<SessionParts> open(World world, const Options& options, OnLoss on_loss);
+
+  const topology::Topology& topology() const { return control_->topology(); }
+  const coordinator::Settings& protocol() const { return protocol_; }
+  control::ControlPlane& control() { return *control_; }
+  /// Sent and received so far, heartbeats not counted.
+  std::uint64_t control_messages() const;
+  collective::Engine& engine() { return *engine_; }
+  DeviceSide& device() { return *device_; }
+  PeerSide& peers() { return *peer_side_; }
+  /// Belongs to whoever moves the executor, but for its `now`.
+  observe::Timeline& timeline() { return *timeline_; }
+  /// Null on one node.
+  const mpi::Communicator* data() const { return data_.get(); }
+  base::Doorbell& bell();
+  Tensor allocate(const Shape& shape, DType dtype);
+  /// This rank's share of the node's segments.
+  std::size_t segment_bytes() const;
+  const shm::Arena& arena() const { return *arena_; }
+  const collective::Machine& machine() const { return machine_; }
+  const collective::Tuning& tuning() const { return tuning_; }
+
+  /// Runs when the program finalises MPI while the store lives. Null: no longer.
+  void on_mpi_finalise(std::function<void()> stop);
+  /// A peer died: MPI can no longer be finalised without hanging. `told`: see mpi::abandon.
+  void abandon_mpi(bool told);
+  /// Blocks while other ranks' messages go through this process; logs who they are.
+  void wait_for_followers(std::chrono::milliseconds notice_after, std::chrono::milliseconds limit);
+  /// When nothing moves any more and before this rank is announced as departed: writes the part of
+  /// the timeline that is this rank's, if there is to be one.
+  void write_timeline(bool lost);
+  /// On rank 0, when all others have departed: writes the whole timeline.
+  void merge_timeline();
+  /// In a forked child, where it is never destroyed: the threads are the parent's.
+  void abandon_in_child();
+  /// Ends the control plane's threads and frees the communicators. Idempotent.
+  void close();
+
+ private:
+  explicit SessionParts(World world) : world_(std::move(world)) {}
+  void open_all(const Options& options, OnLoss on_loss);
+  void compare_ranks(const Options& options);
+  void open_control(const Options& options, OnLoss on_loss);
+  void open_communicators();
+  void open_memory(const Options& options);
+  void open_device(base::Fd staging, const Options& options);
+  void open_peers(base::Fd memory);
+  void map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
+                  const std::vector<base::Fd>& arenas);
+  void open_timeline(const Options& options);
+  /// Maps memory that transfers between nodes use, which outlives them.
+  base::Mapper mapper();
+  void leave_communicators();
+  /// Runs `step` and agrees on its outcome.
+  void agree(const std::string& what, const std::function<void()>& step);
+
+  World world_;
+  /// Null when no rank is on another node.
+  std::unique_ptr<mpi::Communicator> data_;
+  std::unique_ptr<mpi::Communicator> gate_;
+  coordinator::Settings protocol_;
+  collective::Machine machine_;
+  collective::Tuning tuning_;
+  std::unique_ptr<control::ControlPlane> control_;
+  std::shared_ptr<shm::Arena> arena_;
+  std::vector<std::shared_ptr<base::Mapping>> peers_;  ///< the other local ranks' arenas
+  std::shared_ptr<base::Mapping> segment_;
+  std::unique_ptr<shm::NodeMemory> memory_;
+  std::unique_ptr<DeviceSide> device_;
+  std::unique_ptr<PeerSide> peer_side_;
+  std::unique_ptr<collective::Engine> engine_;
+  std::unique_ptr<observe::Timeline> timeline_;
+  std::unique_ptr<TimelineFiles> timeline_files_;  ///< null when it is off
+  std::unique_ptr<mpi::StopHook> stop_hook_;
+};
+
+}  // namespace tutti::runtime
