@@ -101,8 +101,8 @@ void check_dtype(const MethodCall& call, const Key& key, std::string_view role,
            key);
   }
   refuse(what +
-             "; convert it to a dtype of numbers, or only move it: broadcast, allgather and "
-             "all_to_all take it as it is",
+             "; convert it to a dtype of numbers and copy the result back, or only move it: "
+             "broadcast, allgather and all_to_all take it as it is",
          key);
 }
 

@@ -34,11 +34,12 @@ Error late(const std::string& call, int other, const char* counterpart, Time lim
   const std::chrono::duration<double> seconds = limit;
   const std::string missing =
       other == any_peer ? "no rank made" : fmt::format("rank {} did not make", other);
-  return {ErrorCode::timeout,
-          fmt::format("{}: {} the {} for it within {:g} s; both ranks must make their calls, with "
-                      "the same tag",
-                      call, missing, counterpart, seconds.count()),
-          {.key = {}, .ranks = other == any_peer ? std::vector<int>() : std::vector<int>{other}}};
+  return {
+      ErrorCode::timeout,
+      fmt::format("{}: {} the {} for it within {:g} s (key_timeout, TUTTI_TIMEOUT_SECONDS); both "
+                  "ranks must make their calls, with the same tag",
+                  call, missing, counterpart, seconds.count()),
+      {.key = {}, .ranks = other == any_peer ? std::vector<int>() : std::vector<int>{other}}};
 }
 
 Error gone(const std::string& call, int other) {

@@ -19,11 +19,12 @@ using base::Clock;
 
 Membership::Membership(const Job& job, const Options& options) : link_(job, options, poller_, 0) {
   link_.send(Stay{});
-  link_.or_word_of_end([&] { wait_for_number(job, Clock::now() + options.create_timeout); });
+  link_.or_word_of_end([&] { wait_for_number(job, options.create_timeout); });
   link_.flush();
 }
 
-void Membership::wait_for_number(const Job& job, Clock::time_point deadline) {
+void Membership::wait_for_number(const Job& job, std::chrono::milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
   while (number_ == 0) {
     link_.flush();
     poller_.wait(std::min(deadline, link_.due().value_or(deadline)));
@@ -31,8 +32,11 @@ void Membership::wait_for_number(const Job& job, Clock::time_point deadline) {
       if (const auto* const staying = std::get_if<Staying>(&message)) number_ = staying->membership;
     });
     if (number_ == 0 && Clock::now() >= deadline) {
-      throw Error(ErrorCode::timeout,
-                  fmt::format("{} did not answer in time", job.describe_scheduler()));
+      throw Error(
+          ErrorCode::timeout,
+          fmt::format("{} did not answer within {:g} s (create_timeout, "
+                      "TUTTI_CREATE_SECONDS)",
+                      job.describe_scheduler(), std::chrono::duration<double>(limit).count()));
     }
   }
 }

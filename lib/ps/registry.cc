@@ -104,12 +104,13 @@ std::vector<int> Registry::awaited_in_barrier() const {
   return awaited;
 }
 
-void Registry::give_up_barrier(std::chrono::duration<double> waited) {
+void Registry::give_up_barrier(std::chrono::duration<double> limit) {
   const std::vector<int> awaited = awaited_in_barrier();
   const BarrierOver over{
       Failure{ErrorCode::timeout,
-              fmt::format("barrier: worker{} {} did not come within {:g} s",
-                          awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
+              fmt::format("barrier: worker{} {} did not come within {:g} s (key_timeout, "
+                          "TUTTI_TIMEOUT_SECONDS)",
+                          awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), limit.count()),
               awaited}};
   // Else who comes late would meet the others in their next one, and be one behind from then on.
   given_up_.emplace(members_.at(*in_barrier_.begin()).barriers - 1, over);
@@ -240,7 +241,8 @@ std::vector<int> Registry::servers_not_ready() const {
 void Registry::give_up_beginning(std::chrono::duration<double> waited) {
   const std::vector<int> awaited = servers_not_ready();
   refuse_all({ErrorCode::timeout,
-              fmt::format("server{} {} did not write what the job begins with within {:g} s",
+              fmt::format("server{} {} did not write what the job begins with within {:g} s "
+                          "(key_timeout, TUTTI_TIMEOUT_SECONDS)",
                           awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
               {}});
 }
@@ -292,7 +294,8 @@ void Registry::give_up_waiting() {
   const std::string text = fmt::format(
       "the scheduler gave up waiting{}: {} of {} workers and {} of {} servers have come; are the "
       "others running, not stopped nor busy before their create, do they reach this scheduler, and "
-      "do they have the job's TUTTI_JOB_KEY?{}{}",
+      "do they have the job's TUTTI_JOB_KEY? (The wait is create_timeout, "
+      "TUTTI_CREATE_SECONDS.){}{}",
       missing(), count(Role::worker), company_.workers, count(Role::server), company_.servers,
       gone_.empty() ? "" : " ", fmt::join(gone_, "; "));
   refuse_all({ErrorCode::timeout, text, missing(Role::worker)});

@@ -49,7 +49,7 @@ class Registry {
   std::vector<int> awaited_in_barrier() const;
   /// They have not come within this time: the barrier is over for those who have, and for who comes
   /// to it late.
-  void give_up_barrier(std::chrono::duration<double> waited);
+  void give_up_barrier(std::chrono::duration<double> limit);
   /// A process of the job has ended, whichever: until all are there this means that they never will
   /// be, which those that are there hear as soon as a worker is among them. Where none ever comes,
   /// nobody waits.

@@ -270,6 +270,7 @@ Welcome SchedulerLink::wait_for_welcome(bool asynchronous, const std::function<v
   std::optional<Welcome> welcome;
   // The scheduler gives up at deadlines of its own, and then says who is missing. A server waits
   // for that, however long: workers may not want another store for hours.
+  std::string_view option = "create_timeout, TUTTI_CREATE_SECONDS";
   auto deadline = role_ == Role::server ? Clock::time_point::max() : deadline_ + 5s;
   while (!welcome) {
     flush();
@@ -288,11 +289,15 @@ Welcome SchedulerLink::wait_for_welcome(bool asynchronous, const std::function<v
       const bool ends = lost != nullptr && !(asynchronous && lost->role == Role::worker);
       if (ends) throw_failure(failure_of(*lost));
       const bool has_gathered = std::holds_alternative<Gathered>(message);
-      if (has_gathered) deadline = Clock::now() + begin_timeout_ + 5s;
+      if (has_gathered) {
+        option = "key_timeout, TUTTI_TIMEOUT_SECONDS";
+        deadline = Clock::now() + begin_timeout_ + 5s;
+      }
       if (const auto* const met = std::get_if<Welcome>(&message)) welcome = *met;
     });
     if (Clock::now() >= deadline) {
-      throw Error(ErrorCode::timeout, fmt::format("{} did not answer in time", scheduler_));
+      throw Error(ErrorCode::timeout,
+                  fmt::format("{} did not answer in time ({})", scheduler_, option));
     }
   }
   return *std::move(welcome);

@@ -245,8 +245,8 @@ void Executor::check_device() const {
   const std::chrono::duration<double> limit = key_timeout_;
   throw Error(
       ErrorCode::timeout,
-      fmt::format("the GPU has not ended a copy for {} s, nor the program's work before it: "
-                  "{}",
+      fmt::format("the GPU has not ended a copy for {:g} s (key_timeout, TUTTI_TIMEOUT_SECONDS), "
+                  "nor the program's work before it: {}",
                   limit.count(), engine_.describe()));
 }
 

@@ -191,7 +191,9 @@ void NodeGroup::Job::greet_peers() {
     if (const auto error = comm->async_error()) throw Error(ErrorCode::internal, *error);
     check_stop();
     const auto now = base::Clock::now();
-    if (now > deadline) throw Error(ErrorCode::timeout, "the other ranks do not answer");
+    if (now > deadline)
+      throw Error(ErrorCode::timeout,
+                  "the other ranks do not answer (create_timeout, TUTTI_CREATE_SECONDS)");
     bell().wait(bell().ticket(), now + 1ms);
   }
   greeting.reset();
