@@ -226,6 +226,10 @@ class Module(Commands):
             self.assertIn(text, err)
         out, _ = self.run_words(sys.executable, "-m", "tutti", "--help")
         self.assertIn("python -m tutti SCRIPT", out)
+        for command in (*Names.COMMANDS, "tutti-timeline", "tutti-server"):
+            self.assertIn(f"    {command} ", out)
+        out, _ = self.run_words(sys.executable, "-m", "tutti", "--version")
+        self.assertRegex(out, r"^tutti \d+\.\d+\.\d+\n$")
 
 
 class Names(Commands):
