@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-"""Builds tutti and runs its tests and checks; scripts/test calls this with its tier."""
+"""Builds tutti and runs its tests and checks; scripts/test calls this with its tier, or with parts of the full one."""
 import concurrent.futures
 import dataclasses
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 import threading
 import time
 
+import test_parts
 from command_line import Parser
+from test_parts import CLANG_DEBUG, CLANG_LIBRARY, GCC, ROOT, without
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 CHECKS = "scripts/checks"
-CLANG = {"CXX": "ccache clang++-14"}
-# The sanitizers see the tests under many times their usual run time.
-SLOWER = "5"
 SKIPPED = 77
 CORES = len(os.sched_getaffinity(0))
+# Most tests wait more than they compute. Beside each other they get more time.
+AT_ONCE, SLOWER_THEN = str(2 * CORES), "2"
 # Lines of a failed test that are repeated at the end.
 SAID_AGAIN = 60
 # Before a command that is to take what processor time others leave, where the system can do that. With autogroups the
@@ -27,55 +26,6 @@ SAID_AGAIN = 60
 LEFT_OVER = ("sh", "-c", '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; '
              'chrt --idle 0 true 2>/dev/null || exec "$@"; exec chrt --idle 0 "$@"', "sh")
 OUTCOMES = {"OK": "ok", "EXPECTEDFAIL": "ok", "SKIP": "skipped"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Build:
-    """A build folder, how it is configured, and the environment of the tests that run in it."""
-    folder: str
-    what: str
-    options: tuple
-    compiler: dict
-    test_env: dict = dataclasses.field(default_factory=dict)
-
-
-# The tests run in folders of their own: build/ is the user's, and what is measured is a release build. What a debugger
-# needs takes a third of the compilers' time, and only the sanitizers' reports use it.
-UNDEBUGGED = ("-Dbuildtype=debugoptimized", "-Ddebug=false")
-# -O2 takes a fifth, and most tests take longer to compile than to run. The builds without some part have its warnings.
-# With the CUDA toolkit, where there is one: tests play a GPU. The other builds have the stub.
-GCC = Build("build-test", "g++ builds it without warnings",
-            (*UNDEBUGGED, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true",
-             "-Dcuda=auto"), {})
-CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
-                    ("-Dbuildtype=debug", "-Ddebug=false"), CLANG)
-WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
-                    (*UNDEBUGGED, "-Dmpi=disabled"), {})
-WITHOUT_SERVERS = Build("build-without-ps", "it builds without the parameter server",
-                        (*UNDEBUGGED, "-Dps=disabled"), {})
-RELEASE = Build("build-release", "g++ builds without warnings what users get who say nothing", (), {})
-# Under the sanitizers too, asking for more memory than there is ends in an error of ours. The vptr check probes memory
-# through a pipe; where a test has used up all descriptors it finds every vptr invalid.
-ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sanitizers",
-             ("-Dbuildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1",
-              "-Dcuda=auto",
-              "-Dcpp_args=-fno-sanitize-recover=undefined -fno-sanitize=vptr"), CLANG,
-             {"ASAN_OPTIONS": "allocator_may_return_null=1",
-              "LSAN_OPTIONS": f"suppressions={ROOT}/test/lsan.supp:print_suppressions=0",
-              "UBSAN_OPTIONS": "print_stacktrace=1"})
-# What Open MPI never frees is told by who asked for it, on stacks that take long to follow.
-ASAN_WITH_MPI = dataclasses.replace(ASAN, test_env={
-    **ASAN.test_env, "ASAN_OPTIONS": f"fast_unwind_on_malloc=0:{ASAN.test_env['ASAN_OPTIONS']}"})
-TSAN = Build("build-tsan", "it builds for the thread sanitizer",
-             ("-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1",
-              "-Dcuda=auto"), CLANG,
-             {"TSAN_OPTIONS": f"suppressions={ROOT}/test/tsan.supp:history_size=4:"
-                              "print_suppressions=0:allocator_may_return_null=1"})
-
-# A sanitizer takes long with many ranks on few cores. Of 9 are the leaders that do not hear of each other in one round.
-CROWDED = [word for ranks in range(6, 9) for word in ("--no-suite", f"ranks-{ranks}")]
-# Where few jobs with servers are tried: they take long, and use MPI in no build.
-FEW_SERVERS = [word for one in ("unit", "threads", "mpi", "batch", "excerpt", "python") for word in ("--suite", one)]
 
 
 def reason(said):
@@ -243,26 +193,6 @@ def meson_tests(tally, where, *selection):
         tally.record(f"meson test in {where.folder} ended without a result", "FAILED")
 
 
-def other_tests(tally, aside):
-    """The tests of the full tier's other builds."""
-    if aside.finished(tally, RELEASE.what):
-        # Nobody tries MXNet with -O3: its tests take long, and little of that is spent in the library.
-        meson_tests(tally, RELEASE, *FEW_SERVERS, "--no-suite", "slow", "--no-suite", "fault", "--no-suite", "mxnet",
-                    "--no-suite", "compare", "--no-suite", "scripts")
-    if aside.finished(tally, WITHOUT_MPI.what):
-        meson_tests(tally, WITHOUT_MPI, *FEW_SERVERS, "--no-suite", "slow", "--no-suite", "scripts")
-    if aside.finished(tally, WITHOUT_SERVERS.what):
-        meson_tests(tally, WITHOUT_SERVERS, "--no-suite", "slow", "--suite", "unit", "--suite", "ranks-1", "--suite",
-                    "ranks-3", "--suite", "python", "--no-suite", "compare", "--no-suite", "scripts")
-    if aside.finished(tally, ASAN.what):
-        quick = ["--no-suite", "slow", "--no-suite", "python", *CROWDED, "-t", SLOWER]
-        meson_tests(tally, ASAN, *quick, "--suite", "unit")
-        meson_tests(tally, ASAN_WITH_MPI, *quick, "--no-suite", "unit")
-    if aside.finished(tally, TSAN.what):
-        # clang 14's thread sanitizer does not find its way about a randomised address space.
-        meson_tests(tally, TSAN, "--suite", "threads", "-t", SLOWER, "--wrapper", "setarch -R")
-
-
 def house_rules():
     return [Step("files are where they belong", ([f"{CHECKS}/layout.py"],)),
             Step("modules use only what lib/DESIGN.md lists", ([f"{CHECKS}/modules.py"],)),
@@ -272,30 +202,79 @@ def house_rules():
             Step("public headers compile alone", ([f"{CHECKS}/public_headers.py"],))]
 
 
+def tidy(*words):
+    """Needs a folder that clang is configured in, and the headers that are generated there."""
+    configured = build(CLANG_DEBUG, "generated-headers")
+    return Step("clang-tidy finds nothing", (*configured.commands, [f"{CHECKS}/tidy.py", *words]), configured.env,
+                limit=3600)
+
+
+def quick(tally):
+    for rule in house_rules():
+        now(tally, rule)
+    built = now(tally, build(GCC), stream=True)
+    clang, tidied = build(CLANG_LIBRARY), tidy()
+    with Aside(clang, tidied) as aside:
+        if built:
+            meson_tests(tally, GCC, *without("slow"), "--num-processes", AT_ONCE, "-t", SLOWER_THEN)
+        aside.finished(tally, clang.name)
+        aside.finished(tally, tidied.name)
+
+
+def run_part(tally, part, built):
+    """`built` waits for a build, and says whether it went well."""
+    print(f"== {part.name}: {part.what}", flush=True)
+    if not part.selections:
+        for step in (*house_rules(), tidy("--all")):
+            now(tally, step)
+    for chosen in part.selections:
+        if built(chosen.build):
+            # The words of a sanitizer's build say how much slower it is.
+            beside = () if "-t" in chosen.words else ("--num-processes", AT_ONCE, "-t", SLOWER_THEN)
+            meson_tests(tally, chosen.build, *chosen.words, *beside)
+
+
+def run_parts(tally, parts):
+    """Runs those that have not passed on these inputs."""
+    inputs, to_run = test_parts.inputs(), []
+    for part in parts:
+        before = part.passed_before(inputs)
+        if before is None:
+            to_run.append(part)
+        else:
+            print(f"== {part.name}: {before} tests passed on these inputs before", flush=True)
+            tally.passed += before
+    builds = {where.folder: build(where, *targets) for part in to_run for where, targets in part.builds}
+    first, *others = builds.values() if builds else [None]
+    known = {}
+    with Aside(*others) as aside:
+        def built(where):
+            step = builds[where.folder]
+            if step.name not in known:
+                known[step.name] = now(tally, step, stream=True) if step is first else aside.finished(tally, step.name)
+            return known[step.name]
+
+        for part in to_run:
+            passed, failed = tally.passed, len(tally.failed)
+            run_part(tally, part, built)
+            if len(tally.failed) == failed:
+                part.keep(inputs, tally.passed - passed)
+
+
 def main():
     parser = Parser(description=__doc__)
     parser.add_argument("tier", metavar="TIER", choices=("quick", "full"), help="quick or full")
-    full = parser.parse_args().tier == "full"
+    names = [part.name for part in test_parts.PARTS]
+    parser.add_argument("--part", metavar="NAME", choices=names, help=f"of the full tier only this: {', '.join(names)}")
+    args = parser.parse_args()
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) == signal.SIG_DFL:
             signal.signal(ending, signal.default_int_handler)
     tally = Tally()
-    for rule in house_rules():
-        now(tally, rule)
-    built = now(tally, build(GCC), stream=True)
-    # The other tests are built by clang, too, where the sanitizers are.
-    clang = build(CLANG_DEBUG, "what-no-sanitizer-sees")
-    tidy = Step("clang-tidy finds nothing", ([f"{CHECKS}/tidy.py", *(["--all"] if full else [])],))
-    others = [*map(build, (RELEASE, WITHOUT_MPI, WITHOUT_SERVERS, ASAN)), build(TSAN, "threaded")] if full else []
-    with Aside(clang, *others, tidy) as aside:
-        slow = ["--no-suite", "excerpt" if full else "slow"]
-        if built:
-            meson_tests(tally, GCC, *slow)
-        if aside.finished(tally, CLANG_DEBUG.what):
-            meson_tests(tally, CLANG_DEBUG, "--suite", "fuzz", *slow)
-        if full:
-            other_tests(tally, aside)
-        aside.finished(tally, tidy.name)
+    if args.tier == "quick":
+        quick(tally)
+    else:
+        run_parts(tally, [part for part in test_parts.PARTS if args.part in (None, part.name)])
     return tally.conclude()
 
 

@@ -46,7 +46,7 @@ void lenet(Network& net, std::int64_t classes) {
   net.add<Dense>("fc2", classes);
 }
 
-constexpr auto relu = Activation::Function::relu;
+constexpr auto rectified = Activation::Function::relu;
 
 /// VGG of Simonyan and Zisserman 2014 as it is used on CIFAR-10: each 3×3 convolution has a bias
 /// and is followed by a batch normalisation, and a single dense layer classifies. Widths are
@@ -63,7 +63,7 @@ void vgg(Network& net, std::int64_t classes, std::initializer_list<std::int64_t>
     net.add<Convolution>(fmt::format("conv{}", number),
                          Convolution::Geometry{.channels = width, .kernel = 3, .padding = 1});
     net.add<BatchNorm>(fmt::format("bn{}", number));
-    net.add<Activation>(fmt::format("relu{}", number), relu);
+    net.add<Activation>(fmt::format("relu{}", number), rectified);
   }
   // Of 32×32 pixels one is left here. Larger images are averaged, and get the same classifier.
   net.add<GlobalPooling>("pool");
@@ -84,7 +84,7 @@ void resnet18(Network& net, std::int64_t classes) {
   net.add<Convolution>(
       "conv1", Convolution::Geometry{.channels = 64, .kernel = 3, .padding = 1, .bias = false});
   net.add<BatchNorm>("bn1");
-  net.add<Activation>("relu1", relu);
+  net.add<Activation>("relu1", rectified);
   std::int64_t channels = 64;
   for (int stage = 1; stage <= 4; ++stage, channels *= 2) {
     add_residual_block(net, fmt::format("stage{}_block1", stage), channels, stage == 1 ? 1 : 2);

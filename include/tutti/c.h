@@ -269,7 +269,8 @@ TUTTI_EXPORT int tutti_store_pull(tutti_store* store, size_t count, const tutti_
 /* Sends a tensor on the CPU, of any shape, to one other rank, which calls `tutti_store_recv` for it
  * with the same tag, dtype and number of elements. With `dist_sync_mpi` alone, and not collective:
  * KVStore::send says more. Both return at once; both outcomes come when the receiver has all
- * elements, or are TUTTI_MISMATCH, on both ranks, TUTTI_TIMEOUT, TUTTI_ABORTED or TUTTI_PEER_LOST.
+ * elements, or are TUTTI_MISMATCH or TUTTI_TIMEOUT, on both ranks, TUTTI_ABORTED or
+ * TUTTI_PEER_LOST. After a TUTTI_TIMEOUT both ranks must make their calls again.
  * They return TUTTI_INVALID_ARGUMENT for a rank that there is not, for this one and for a tag below
  * 0, TUTTI_UNSUPPORTED for other types and for a tensor on a GPU. `pending` may be null. */
 TUTTI_EXPORT int tutti_store_send(tutti_store* store, const tutti_tensor* tensor, int to_rank,

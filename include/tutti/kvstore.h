@@ -211,15 +211,21 @@ class TUTTI_EXPORT KVStore {
   /// `invalid_argument` for a rank that there is not, for this rank itself and for a tag below 0.
   /// Through the `Pending` comes, naming the other rank,
   /// - `mismatch`, on both, when dtypes or numbers of elements differ; both have then been taken;
-  /// - `timeout` when the other rank does not make its call within `key_timeout`; a recv that was
-  ///   about to take what is given up then waits for the next send;
+  /// - `timeout` when the other rank does not make its call within `key_timeout`. A call that ends
+  ///   so keeps its place in the order: the send or recv of the other rank that belongs to it ends
+  ///   in `timeout`, too, and takes nothing else. Both ranks must make their calls again;
   /// - `aborted` when one of the two closes the store before they have met. `close` waits for those
   ///   that have;
+  /// - `internal` when they have met, but no element moves for `key_timeout`, and for a minute at
+  ///   least. That ends the store;
   /// - `peer_lost` when any rank of the store is lost.
   Pending send(const Tensor& tensor, int to_rank, int tag = 0);
   /// Receives a tensor that one other rank sends: see `send`. From `any_rank` it takes the one with
   /// this tag that was announced to this rank first; `source`, unless it is null, is written before
-  /// the Pending is done without an error, and lives until then.
+  /// the Pending is done without an error, and lives until then. Where some rank has given up a
+  /// send with this tag, such a recv ends in `timeout` and names that rank, before it takes what
+  /// others send. After a recv from `any_rank` has ended in `timeout` by itself, the next send with
+  /// its tag ends so, too, whichever rank makes it.
   Pending recv(const Tensor& tensor, int from_rank, int tag = 0, int* source = nullptr);
 
   // From here to num_dead_node: parameter-server and local types only, `unsupported` with

@@ -101,7 +101,7 @@ std::vector<std::string> PosixDisk::names() const {
   if (entries != nullptr) ::closedir(entries);
   if (entries != nullptr && reason == 0) return names;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("the folder {} cannot be read: {}", quoted(path()),
+              fmt::format("the folder {} cannot be read: {}", base::quoted(path()),
                           std::generic_category().message(reason)));
 }
 

@@ -29,7 +29,7 @@ Hash hash_of(std::span<const std::uint8_t> bytes) {
   return hash;
 }
 
-[[noreturn]] void refuse(const std::string& path, std::string_view why) {
+[[noreturn]] void refuse_content(const std::string& path, std::string_view why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", printable(path), why));
 }
 
@@ -38,12 +38,12 @@ std::vector<std::uint8_t> unsealed(const std::string& path, const ReadableFile& 
   std::vector<std::uint8_t> all(file.size());
   all.resize(file.read(0, std::as_writable_bytes(std::span(all))));
   if (all.size() < header_bytes || std::memcmp(all.data(), magic.data(), magic.size()) != 0) {
-    refuse(path, "not a file that tutti wrote, or cut short");
+    refuse_content(path, "not a file that tutti wrote, or cut short");
   }
   const auto bytes = all.begin() + header_bytes;
   const Hash hash = hash_of({bytes, all.end()});
   if (!std::equal(hash.begin(), hash.end(), all.begin() + magic.size())) {
-    refuse(path, "damaged: its bytes are not those that tutti wrote");
+    refuse_content(path, "damaged: its bytes are not those that tutti wrote");
   }
   all.erase(all.begin(), bytes);
   return all;

@@ -10,7 +10,7 @@ namespace tutti::collective {
 namespace {
 
 /// How long a drain sleeps between two looks.
-constexpr auto a_look = std::chrono::microseconds(100);
+constexpr auto a_look_at_group = std::chrono::microseconds(100);
 
 /// The most that a rank's slice of a chunk takes, in whole lines of the GPU's caches.
 std::size_t slice_bytes(const DeviceGroup::Layout& layout) {
@@ -67,7 +67,7 @@ bool DeviceGroup::drain(base::Clock::time_point deadline) {
     const auto is_over = [](DeviceQueue* queue) { return queue->is_over(); };
     if (std::all_of(queues.begin(), queues.end(), is_over)) return true;
     if (base::Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(a_look);
+    std::this_thread::sleep_for(a_look_at_group);
   }
 }
 

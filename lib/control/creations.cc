@@ -37,16 +37,16 @@ void Creations::write() {
   std::remove(path.c_str());
 }
 
-void Creations::begin(const Creation& creation) {
+void Creations::begin(const Creation& begun) {
   const base::Lock lock(mutex_);
   std::erase_if(mine_, [](const Creation& one) { return one.given_up; });
-  mine_.push_back(creation);
+  mine_.push_back(begun);
   write();
 }
 
-void Creations::end(const Creation& creation, bool given_up) {
+void Creations::end(const Creation& ended, bool given_up) {
   const base::Lock lock(mutex_);
-  const auto found = std::find(mine_.begin(), mine_.end(), creation);
+  const auto found = std::find(mine_.begin(), mine_.end(), ended);
   if (found == mine_.end()) return;
   if (given_up) {
     found->given_up = true;
@@ -62,10 +62,10 @@ std::optional<std::vector<Creation>> Creations::of(int rank) const {
   std::vector<Creation> creations;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
-    Creation creation;
-    if (!(words >> creation.given_up >> creation.number)) return std::nullopt;
-    for (int one = 0; words >> one;) creation.ranks.push_back(one);
-    creations.push_back(std::move(creation));
+    Creation read;
+    if (!(words >> read.given_up >> read.number)) return std::nullopt;
+    for (int one = 0; words >> one;) read.ranks.push_back(one);
+    creations.push_back(std::move(read));
   }
   return creations;
 }

@@ -14,7 +14,7 @@ namespace {
 
 // Tokens of epoll events. A node's index is the token of its link. Node 0, rank 0's own, has no
 // link, so 0 is free for the bell.
-constexpr std::uint64_t bell_token = 0;
+constexpr std::uint64_t bell_of_hub = 0;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ Hub::Hub(Parts parts)
       post_(parts_.segment),
       links_(parts_.topology.nodes.size()),
       ticker_(parts_.heartbeat.beat) {
-  poller_.add(parts_.bell.descriptor(), bell_token);
+  poller_.add(parts_.bell.descriptor(), bell_of_hub);
   for (net::ProvenPeer& leader : parts_.leaders) {
     const auto node =
         static_cast<std::size_t>(parts_.topology.node_of[static_cast<std::size_t>(leader.rank)]);
@@ -124,7 +124,7 @@ void Hub::answer() {
 }
 
 void Hub::on_event(std::uint64_t token) {
-  if (token == bell_token) {
+  if (token == bell_of_hub) {
     parts_.bell.silence();
     return;
   }

@@ -10,14 +10,14 @@ namespace tutti::control {
 namespace {
 
 // Tokens of epoll events. A local index is the token of a process; these two are larger than any.
-constexpr std::uint64_t bell_token = std::uint64_t{1} << 32;
-constexpr std::uint64_t uplink_token = bell_token + 1;
+constexpr std::uint64_t bell_of_link = std::uint64_t{1} << 32;
+constexpr std::uint64_t uplink_token = bell_of_link + 1;
 
 }  // namespace
 
 Link::Link(Parts parts)
     : parts_(std::move(parts)), checks_(parts_.processes.size()), ticker_(parts_.heartbeat.beat) {
-  poller_.add(parts_.bell.descriptor(), bell_token);
+  poller_.add(parts_.bell.descriptor(), bell_of_link);
   const auto me = static_cast<std::size_t>(parts_.topology.local_index());
   for (std::size_t i = 0; i < parts_.processes.size(); ++i) {
     if (i != me) poller_.add(parts_.processes[i], i);
@@ -63,7 +63,7 @@ void Link::loop() {
 }
 
 void Link::on_event(std::uint64_t token) {
-  if (token == bell_token) {
+  if (token == bell_of_link) {
     parts_.bell.silence();
   } else if (token == uplink_token) {
     uplink_->on_event();

@@ -16,7 +16,7 @@
 namespace tutti {
 namespace {
 
-CollectiveKind kind_of(Method method) {
+CollectiveKind collective_of(Method method) {
   switch (method) {
     case Method::broadcast:
       return CollectiveKind::broadcast;
@@ -85,7 +85,7 @@ class CollectiveStore : public Backend {
 
  private:
   void fill_in(const MethodCall& call, std::size_t i, runtime::TensorCall& tensor_call) const {
-    const CollectiveKind kind = kind_of(call.method);
+    const CollectiveKind kind = collective_of(call.method);
     const bool reduces = is_reducing(kind);
     // `like` is the whole tensor: the other side of a reduce_scatter or an allgather is a shard.
     const Tensor& like = reduces ? call.ins[i][0] : call.outs[i][0];

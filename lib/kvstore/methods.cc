@@ -9,13 +9,13 @@
 namespace tutti {
 namespace {
 
-struct Entry {
+struct NamedMethod {
   std::string_view name;
   std::string_view instead;
 };
 
 /// In the order of Method. `instead` holds for every type that lacks the method.
-constexpr std::array<Entry, method_count> methods{{
+constexpr std::array<NamedMethod, method_count> methods{{
     {"init", "call broadcast(key, values, root_rank): every rank gets the root's value"},
     {"push",
      "call pushpull(key, ins, outs): it sums over devices and ranks and gives the sum back"},
@@ -38,7 +38,7 @@ constexpr std::array<Entry, method_count> methods{{
     {"recv", "ask for a store of type 'dist_sync_mpi', beside this one if need be"},
 }};
 
-const Entry& entry(Method method) {
+const NamedMethod& entry(Method method) {
   return methods.at(static_cast<std::size_t>(method));
 }
 

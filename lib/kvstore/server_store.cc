@@ -30,7 +30,7 @@
 namespace tutti {
 namespace {
 
-std::optional<ps::Kind> kind_of(Method method) {
+std::optional<ps::Kind> task_kind_of(Method method) {
   switch (method) {
     case Method::init:
       return ps::Kind::init;
@@ -124,7 +124,7 @@ class ServerStore : public Backend {
 
 ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_call) const {
   const Tensor& like = key_call.any();
-  ps::Task task{.kind = kind_of(call.method),
+  ps::Task task{.kind = task_kind_of(call.method),
                 .key = key,
                 .op = call.options.op,
                 .root = call.root,

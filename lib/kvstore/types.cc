@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::string_view collective_name = "dist_sync_mpi";
 
-struct Entry {
+struct NamedType {
   std::string_view name;
   Family family;
   bool asynchronous = false;
 };
 
-constexpr auto types = std::to_array<Entry>({
+constexpr auto types = std::to_array<NamedType>({
     {collective_name, Family::collective},
     {"dist", Family::parameter_server},
     {"dist_sync", Family::parameter_server},
@@ -48,13 +48,14 @@ std::string lower_case(std::string_view text) {
 
 [[noreturn]] void refuse_unknown(std::string_view type, const std::string& lower) {
   std::array<std::string_view, types.size()> names;
-  std::transform(types.begin(), types.end(), names.begin(), [](const Entry& e) { return e.name; });
+  std::transform(types.begin(), types.end(), names.begin(),
+                 [](const NamedType& e) { return e.name; });
   throw Error(ErrorCode::invalid_argument,
               fmt::format("store type {} is not known{} (known: {})", base::quoted(type),
                           base::suggestion(lower, names), fmt::join(names, ", ")));
 }
 
-StoreType under_mpi(const Entry& entry) {
+StoreType under_mpi(const NamedType& entry) {
   if (!entry.asynchronous) return {std::string(collective_name), Family::collective};
   throw Error(ErrorCode::unsupported,
               fmt::format("store type '{}' needs a parameter server, and this job was started with "
@@ -63,7 +64,7 @@ StoreType under_mpi(const Entry& entry) {
                           entry.name, collective_name));
 }
 
-[[noreturn]] void refuse_under_servers(const Entry& entry) {
+[[noreturn]] void refuse_under_servers(const NamedType& entry) {
   throw Error(ErrorCode::unsupported,
               fmt::format("store type '{}' needs the processes of one MPI job, and this job was "
                           "started with --mode ps (TUTTI_MODE=ps), in which each would work alone; "
@@ -76,7 +77,7 @@ StoreType under_mpi(const Entry& entry) {
 StoreType find_store_type(std::string_view type, LaunchMode mode) {
   const std::string lower = lower_case(type);
   const auto* const entry =
-      std::find_if(types.begin(), types.end(), [&](const Entry& e) { return e.name == lower; });
+      std::find_if(types.begin(), types.end(), [&](const NamedType& e) { return e.name == lower; });
   if (entry == types.end()) refuse_unknown(type, lower);
   if (mode == LaunchMode::mpi && entry->family == Family::parameter_server) {
     return under_mpi(*entry);

@@ -37,13 +37,13 @@ constexpr std::string_view other_names[] = {"TUTTI_MODE",
 
 /// Names that begin alike. Others use the prefixes of MXNet's, too: of those only what looks like a
 /// misspelt one is refused.
-struct Family {
+struct NameFamily {
   std::string_view prefix;
   bool is_ours;
 };
-constexpr Family families[] = {{"TUTTI_", true}, {"DMLC_", false}, {"PS_", false}};
+constexpr NameFamily families[] = {{"TUTTI_", true}, {"DMLC_", false}, {"PS_", false}};
 
-std::vector<std::string_view> known_names(const Family& family) {
+std::vector<std::string_view> known_names(const NameFamily& family) {
   std::vector<std::string_view> names;
   for (const std::string_view name : other_names) {
     if (name.starts_with(family.prefix)) names.push_back(name);
@@ -56,7 +56,7 @@ std::vector<std::string_view> known_names(const Family& family) {
 }
 
 /// Refuses a name of the family that is not known.
-void check_name(const std::string& name, const Family& family) {
+void check_in_family(const std::string& name, const NameFamily& family) {
   const std::vector<std::string_view> known = known_names(family);
   if (std::binary_search(known.begin(), known.end(), name)) return;
   // Without the prefix, which they share: what is left must be near.
@@ -75,8 +75,8 @@ void check_name(const std::string& name, const Family& family) {
 }  // namespace
 
 void check_name_of_variable(const std::string& name) {
-  for (const Family& family : families) {
-    if (name.starts_with(family.prefix)) check_name(name, family);
+  for (const NameFamily& family : families) {
+    if (name.starts_with(family.prefix)) check_in_family(name, family);
   }
 }
 

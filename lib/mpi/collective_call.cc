@@ -16,8 +16,6 @@
 namespace tutti::mpi {
 namespace {
 
-/// Open MPI polls its sockets only in one of this many calls.
-constexpr int calls_a_look = 8;
 /// How long to go on after `look` has thrown. A rank that fails sends the reason before it goes,
 /// and that may still arrive.
 constexpr auto last_words = std::chrono::milliseconds(500);

@@ -9,6 +9,9 @@
 
 namespace tutti::mpi {
 
+/// Open MPI polls its sockets only in one of this many calls.
+inline constexpr int calls_a_look = 8;
+
 /// For lib/mpi only. A non-blocking collective call under way, and the memory that it reads and
 /// writes. MPI cannot cancel it.
 struct CollectiveCall {

@@ -21,9 +21,6 @@
 namespace tutti::mpi {
 namespace {
 
-/// Open MPI polls its sockets only in one of this many calls.
-constexpr int calls_a_look = 8;
-
 /// Of last words, the only messages between two ranks on a communicator for all_gathers.
 constexpr int last_words_tag = 1;
 constexpr std::size_t most_last_words = 1024;

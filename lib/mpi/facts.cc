@@ -4,11 +4,14 @@
 
 #include <mpi-ext.h>  // after mpi.h, which it needs
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 
 #include "base/launcher.h"
+#include "base/log.h"
 #include "mpi/checked.h"
 #include "mpi/library.h"
 #include "tutti/error.h"
@@ -44,12 +47,34 @@ int query_level() {
   return level;
 }
 
+/// A process that nobody launched has made up the environment of one, which its children inherit.
+bool is_singleton() {
+  const char* const kind = std::getenv("OMPI_MCA_ess");
+  return kind != nullptr && std::string_view(kind) == "singleton";
+}
+
+/// Whether a size comes from a launcher, which sets the rank too. A batch system tells the one
+/// process of a script the size of the whole allocation, and a shell keeps the size of an old job.
+bool is_launchers_word(const base::LauncherVariables& names) {
+  if (names.rank == "PMIX_RANK" && is_singleton()) return false;
+  // Without a rank, too: four trainings that each work alone would write one checkpoint.
+  return names.size == "WORLD_SIZE" || number_in(names.rank.data());
+}
+
+/// Once a process, however many stores it makes.
+void warn_of_size(const base::LauncherVariables& names, int said) {
+  static std::atomic<bool> warned{false};
+  if (warned.exchange(true)) return;
+  base::log().warn(
+      "{}={} is set and {} is not, so no launcher started this process: it works alone; for {} "
+      "processes type: mpirun -n {} PROGRAM",
+      names.size, said, names.rank, said, said);
+}
+
 }  // namespace
 
 std::optional<Launched> launched() {
-  // A process that nobody launched has made up the environment of one, which its children inherit.
-  const char* const kind = std::getenv("OMPI_MCA_ess");
-  if (kind != nullptr && std::string_view(kind) == "singleton") return std::nullopt;
+  if (is_singleton()) return std::nullopt;
   const char* const job = std::getenv("PMIX_NAMESPACE");
   const auto rank = number_in("PMIX_RANK");
   if (job == nullptr || !rank) return std::nullopt;
@@ -99,17 +124,25 @@ void check_world_size() {
         ErrorCode::mismatch,
         fmt::format("MPI sees {} process{} but the launcher started {} ({}={}), for it is not the "
                     "launcher of the program's MPI; type instead: mpirun -n {} PROGRAM, with the "
-                    "mpirun of {}",
-                    size, size == 1 ? "" : "es", said, variable, said, said, compiled_library()));
+                    "mpirun of {}; where this is to be one process, unset {}",
+                    size, size == 1 ? "" : "es", said, variable, said, said, compiled_library(),
+                    variable));
   };
   if (const auto said = number_in("OMPI_COMM_WORLD_SIZE")) {
     if (*said != size) refuse("OMPI_COMM_WORLD_SIZE", *said);
     return;
   }
   if (size != 1) return;
-  for (const auto& [size_name, rank_name] : base::launcher_variables) {
-    const auto said = number_in(size_name.data());
-    if (said && *said > 1) refuse(size_name.data(), *said);
+  const auto contradicts = [](const base::LauncherVariables& names) {
+    return number_in(names.size.data()).value_or(1) > 1;
+  };
+  for (const auto& names : base::launcher_variables) {
+    if (!contradicts(names) || !is_launchers_word(names)) continue;
+    refuse(names.size.data(), *number_in(names.size.data()));
+  }
+  const auto other = std::ranges::find_if(base::launcher_variables, contradicts);
+  if (other != base::launcher_variables.end()) {
+    warn_of_size(*other, *number_in(other->size.data()));
   }
 }
 

@@ -11,7 +11,7 @@
 namespace tutti::net {
 namespace {
 
-constexpr std::size_t length_bytes = 4;
+constexpr std::size_t frame_length_bytes = 4;
 
 static_assert(secret_bytes == crypto_stream_chacha20_ietf_KEYBYTES);
 static_assert(mac_bytes == crypto_onetimeauth_BYTES);
@@ -65,7 +65,7 @@ void FrameSealer::encipher(ConstBytes payload, Bytes& frame) {
     frame.resize(CipherStream::header_bytes);
     cipher_->begin_sending(frame);
   }
-  std::byte length[length_bytes];
+  std::byte length[frame_length_bytes];
   store_u32(length, static_cast<std::uint32_t>(payload.size()));
   append(frame, length);
   const std::size_t size = payload.size() + CipherStream::overhead;
@@ -85,25 +85,25 @@ ConstBytes FrameOpener::frame_of(std::size_t length, std::size_t overhead) const
     throw Error(ErrorCode::internal, fmt::format("a frame of {} bytes was refused; at most {}",
                                                  length, max_frame_payload));
   }
-  const ConstBytes wire = wire_.rest().subspan(length_bytes);
+  const ConstBytes wire = wire_.rest().subspan(frame_length_bytes);
   return wire.size() < overhead + length ? ConstBytes() : wire.first(overhead + length);
 }
 
 std::optional<ConstBytes> FrameOpener::next() {
   if (cipher_) return next_deciphered();
   const ConstBytes rest = wire_.rest();
-  if (rest.size() < length_bytes) return std::nullopt;
+  if (rest.size() < frame_length_bytes) return std::nullopt;
   const ConstBytes frame = frame_of(load_u32(rest.data()), mac_bytes);
   if (frame.empty()) return std::nullopt;
   const ConstBytes payload = frame.subspan(mac_bytes);
   check(rest.first(frame_header_bytes), payload);
-  wire_.use(length_bytes + frame.size());
+  wire_.use(frame_length_bytes + frame.size());
   return payload;
 }
 
 void FrameOpener::check(ConstBytes header, ConstBytes payload) {
   const bool is_whole = load_u32(header.data()) == payload.size();
-  const ConstBytes said = header.subspan(length_bytes, mac_bytes);
+  const ConstBytes said = header.subspan(frame_length_bytes, mac_bytes);
   if (!is_whole || !equal(frame_mac(key_, number_, payload), said)) refuse(number_);
   ++number_;
 }
@@ -114,15 +114,15 @@ std::optional<ConstBytes> FrameOpener::next_deciphered() {
     if (!cipher_->begin_receiving(wire_.rest().first(CipherStream::header_bytes))) refuse(number_);
     wire_.use(CipherStream::header_bytes);
   }
-  if (wire_.rest().size() < length_bytes) return std::nullopt;
-  const ConstBytes clear = wire_.rest().first(length_bytes);
+  if (wire_.rest().size() < frame_length_bytes) return std::nullopt;
+  const ConstBytes clear = wire_.rest().first(frame_length_bytes);
   const std::size_t length = load_u32(clear.data());
   const ConstBytes frame = frame_of(length, CipherStream::overhead);
   if (frame.empty()) return std::nullopt;
   plain_.resize(length);
   if (!cipher_->decipher(frame, clear, plain_)) refuse(number_);
   ++number_;
-  wire_.use(length_bytes + frame.size());
+  wire_.use(frame_length_bytes + frame.size());
   return plain_;
 }
 

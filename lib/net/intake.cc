@@ -14,7 +14,6 @@
 namespace tutti::net {
 namespace {
 
-constexpr std::size_t length_bytes = 4;
 constexpr std::size_t most_at_once = std::size_t{16} << 10;
 
 /// Not cleared: all of it is received before anybody reads it.
@@ -66,10 +65,10 @@ void Intake::take(ConstBytes payload) {
     return add_to_body(payload.size());
   }
   while (!payload.empty()) {
-    if (payload.size() < length_bytes) malformed();
+    if (payload.size() < message_length_bytes) malformed();
     const std::size_t length = load_u32(payload.data());
     check_message_length(length);
-    payload = payload.subspan(length_bytes);
+    payload = payload.subspan(message_length_bytes);
     if (payload.size() < length) return begin_large(payload, length - payload.size());
     Parcel& small = add();
     small.head.assign(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(length));

@@ -5,11 +5,6 @@
 #include "tutti/error.h"
 
 namespace tutti::net {
-namespace {
-
-constexpr std::size_t length_bytes = 4;
-
-}  // namespace
 
 void check_message_length(std::size_t bytes) {
   if (bytes > max_message_bytes) {
@@ -20,19 +15,19 @@ void check_message_length(std::size_t bytes) {
 
 bool MessageReader::next(Bytes& message) {
   const ConstBytes rest = stream_.rest();
-  if (rest.size() < length_bytes) return false;
+  if (rest.size() < message_length_bytes) return false;
   const std::size_t length = load_u32(rest.data());
   check_message_length(length);
-  if (rest.size() - length_bytes < length) return false;
-  const ConstBytes body = rest.subspan(length_bytes, length);
+  if (rest.size() - message_length_bytes < length) return false;
+  const ConstBytes body = rest.subspan(message_length_bytes, length);
   message.assign(body.begin(), body.end());
-  stream_.use(length_bytes + length);
+  stream_.use(message_length_bytes + length);
   return true;
 }
 
 bool MailSender::send(ConstBytes message) {
   check_message_length(message.size());
-  std::byte length[length_bytes];
+  std::byte length[message_length_bytes];
   store_u32(length, static_cast<std::uint32_t>(message.size()));
   backlog_.feed(length);
   backlog_.feed(message);

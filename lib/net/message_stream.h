@@ -5,8 +5,9 @@
 
 namespace tutti::net {
 
-/// Messages are sent as a stream: a length of four bytes, then the message. This bound is far above
-/// any real message. It keeps a corrupt length from taking all memory.
+/// Messages are sent as a stream: a length of this many bytes, then the message.
+inline constexpr std::size_t message_length_bytes = 4;
+/// This bound is far above any real message. It keeps a corrupt length from taking all memory.
 inline constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
 /// Throws `internal` above it.
 void check_message_length(std::size_t bytes);

@@ -18,7 +18,6 @@ constexpr std::size_t least_large_message = std::size_t{16} << 10;
 /// Enough for the socket; what is sealed early waits in vain.
 constexpr std::size_t most_sealed_bytes = std::size_t{256} << 10;
 constexpr std::size_t most_slices = 64;
-constexpr std::size_t length_bytes = 4;
 
 Bytes joined(ConstBytes head, ConstBytes rest_of_it) {
   Bytes all(head.begin(), head.end());
@@ -32,7 +31,7 @@ void Outflow::add(ConstBytes head, Slice body) {
   const std::size_t size = head.size() + body.bytes.size();
   check_message_length(size);
   if (size < least_large_message) return gather(head, body.bytes, size);
-  if (body.bytes.empty() || head.size() > max_frame_payload - length_bytes) {
+  if (body.bytes.empty() || head.size() > max_frame_payload - message_length_bytes) {
     body = kept(joined(head, body.bytes));
     head = {};
   }
@@ -43,7 +42,7 @@ void Outflow::add(ConstBytes head, Slice body) {
 }
 
 void Outflow::gather(ConstBytes head, ConstBytes rest_of_it, std::size_t message_bytes) {
-  const std::size_t size = length_bytes + head.size() + rest_of_it.size();
+  const std::size_t size = message_length_bytes + head.size() + rest_of_it.size();
   if (gathered_ && gathered_->size() + size > max_frame_payload) close_frame();
   if (!gathered_) gathered_ = memory_.take();
   append_u32(*gathered_, static_cast<std::uint32_t>(message_bytes));

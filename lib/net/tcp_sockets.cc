@@ -17,7 +17,7 @@
 namespace tutti::net {
 namespace {
 
-struct Address {
+struct NumericAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
 
@@ -25,8 +25,8 @@ struct Address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-Address numeric_address(const std::string& text, std::uint16_t port) {
-  Address address;
+NumericAddress numeric_address(const std::string& text, std::uint16_t port) {
+  NumericAddress address;
   auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);
   auto& v6 = reinterpret_cast<sockaddr_in6&>(address.storage);
   if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
@@ -60,7 +60,7 @@ bool lacks_room(int error) {
   throw Error(ErrorCode::peer_lost, failure.what());
 }
 
-base::Fd listen_at(const Address& address, const std::string& text) {
+base::Fd listen_at(const NumericAddress& address, const std::string& text) {
   base::Fd socket(new_tcp_socket(address.family()));
   if (!socket) throw base::system_failure("create a TCP socket");
   // A port whose last connections linger may be listened at again.
@@ -138,11 +138,11 @@ std::uint16_t port_of(const base::Fd& listener) {
 
 base::Fd start_connecting(const std::string& address, std::uint16_t port,
                           const std::string& source) {
-  const Address to = numeric_address(address, port);
+  const NumericAddress to = numeric_address(address, port);
   base::Fd socket(new_tcp_socket(to.family()));
   if (!socket) throw_unreachable("connect to " + address);
   if (!source.empty()) {
-    const Address from = numeric_address(source, 0);
+    const NumericAddress from = numeric_address(source, 0);
     if (::bind(socket.get(), from.get(), from.size) != 0) {
       throw_unreachable("connect from " + source);
     }

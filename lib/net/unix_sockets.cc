@@ -18,7 +18,7 @@
 namespace tutti::net {
 namespace {
 
-struct Address {
+struct AbstractAddress {
   sockaddr_un name{};
   socklen_t size = 0;
 
@@ -26,8 +26,8 @@ struct Address {
 };
 
 /// A leading zero byte puts the name into the abstract name space.
-Address abstract_address(const std::string& name) {
-  Address address;
+AbstractAddress abstract_address(const std::string& name) {
+  AbstractAddress address;
   address.name.sun_family = AF_UNIX;
   base::check(name.size() + 1 < sizeof address.name.sun_path, "abstract socket names are short");
   std::copy(name.begin(), name.end(), address.name.sun_path + 1);
@@ -42,7 +42,7 @@ base::Fd unix_socket(int type = SOCK_SEQPACKET) {
 }
 
 base::Fd listening(base::Fd socket, const std::string& name) {
-  const Address address = abstract_address(name);
+  const AbstractAddress address = abstract_address(name);
   if (::bind(socket.get(), address.get(), address.size) != 0) {
     throw base::system_failure("bind an abstract Unix socket");
   }
@@ -91,7 +91,7 @@ base::Fd listen_nearby(const std::string& name) {
 
 base::Fd connect_nearby(const std::string& name) {
   base::Fd socket = unix_socket(SOCK_STREAM);
-  const Address address = abstract_address(name);
+  const AbstractAddress address = abstract_address(name);
   if (::connect(socket.get(), address.get(), address.size) != 0) return {};
   return is_same_user(socket) ? std::move(socket) : base::Fd();
 }
@@ -113,7 +113,7 @@ bool is_same_user(const base::Fd& socket) {
 
 AbstractPeer connect_abstract(const std::string& name) {
   base::Fd socket = unix_socket();
-  const Address address = abstract_address(name);
+  const AbstractAddress address = abstract_address(name);
   if (::connect(socket.get(), address.get(), address.size) == 0) {
     // The name may be known to another user, whose process is none of the job.
     if (!is_same_user(socket)) return {Reached::nobody, {}};
@@ -127,7 +127,7 @@ AbstractPeer connect_abstract(const std::string& name) {
 base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience) {
   base::Fd socket = unix_socket();
-  const Address address = abstract_address(name);
+  const AbstractAddress address = abstract_address(name);
   // Only a blocking connect waits for room in the listener's queue; the send timeout limits its
   // wait.
   ::fcntl(socket.get(), F_SETFL, 0);

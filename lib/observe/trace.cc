@@ -4,18 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "observe/microseconds.h"
 #include "observe/slices.h"
 
 namespace tutti::observe {
 namespace {
 
 using nlohmann::json;
-
-constexpr double ns_in_us = 1000;
-
-double us(std::int64_t ns) {
-  return static_cast<double>(ns) / ns_in_us;
-}
 
 /// Perfetto takes process 0 and thread 0 for the kernel's idle ones, so numbers begin at 1. It
 /// shows a process's main thread first, the one with the process's number: that is row 0.

@@ -14,6 +14,7 @@
 
 #include "base/regular_file.h"
 #include "observe/clock_bounds.h"
+#include "observe/microseconds.h"
 #include "observe/slices.h"
 
 namespace tutti::observe {
@@ -21,7 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double ns_in_us = 1000;
 constexpr std::string_view time_field = R"({"ts":)";
 constexpr std::string_view length_field = R"(,"dur":)";
 
@@ -44,10 +44,6 @@ constexpr double longest_ns = 1e17;
 std::int64_t to_ns(double us) {
   const double ns = us * ns_in_us;
   return std::abs(ns) < longest_ns ? std::llround(ns) : 0;
-}
-
-double us(std::int64_t ns) {
-  return static_cast<double>(ns) / ns_in_us;
 }
 
 /// Ten times the longest that `write_trace` writes: the name of a key, escaped.

@@ -12,10 +12,14 @@ namespace tutti::p2p {
 struct News {
   std::vector<std::pair<int, Frame>> frames;  ///< with the rank they came from
   std::vector<CallId> arrived;                ///< calls whose elements are all there
+  std::vector<int> sent_to;                   ///< ranks to which elements have moved on
+  std::vector<int> received_from;             ///< ranks from which elements have come
 
   void clear() {
     frames.clear();
     arrived.clear();
+    sent_to.clear();
+    received_from.clear();
   }
 };
 

@@ -9,6 +9,10 @@
 namespace tutti::p2p {
 namespace {
 
+/// Less would fail stores over slow links: megabytes lie in buffers of the system's, so that long
+/// after they have left this rank, and long before they come, nothing is seen to move.
+constexpr Time shortest_stall = std::chrono::minutes(1);
+
 bool is_for(const Envelope& receive, int from, int tag) {
   return (receive.peer == any_peer || receive.peer == from) && receive.tag == tag;
 }
@@ -16,7 +20,11 @@ bool is_for(const Envelope& receive, int from, int tag) {
 }  // namespace
 
 Endpoint::Endpoint(int rank, int size, Time limit)
-    : rank_(rank), size_(size), limit_(limit), peers_(static_cast<std::size_t>(size)) {}
+    : rank_(rank),
+      size_(size),
+      limit_(limit),
+      stall_limit_(std::max(limit, shortest_stall)),
+      peers_(static_cast<std::size_t>(size)) {}
 
 void Endpoint::post(int to, Frame::Kind kind, std::uint64_t number, const Envelope& envelope) {
   peer(to).addressed = true;
@@ -52,8 +60,18 @@ void Endpoint::receive(CallId call, const Envelope& envelope) {
 }
 
 bool Endpoint::meet_first(Receive& receive) {
+  const Envelope& wanted = receive.envelope;
+  if (wanted.peer == any_peer) {
+    if (const auto from = given_up_sends_.take_of_any(wanted.tag)) {
+      finish_with(receive, *from);
+      return false;
+    }
+  } else if (given_up_sends_.take(wanted.peer, wanted.tag)) {
+    finish_with(receive, wanted.peer);
+    return false;
+  }
   const auto first = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& arrival) {
-    return is_for(receive.envelope, arrival.from, arrival.frame.tag);
+    return is_for(wanted, arrival.from, arrival.frame.tag);
   });
   if (first == arrivals_.end()) return true;
   const Arrival arrival = *first;
@@ -73,8 +91,13 @@ bool Endpoint::meet(Receive& receive, const Arrival& arrival) {
   }
   receive.from = arrival.from;
   receive.number = offered.number;
+  receive.met_at = now_;
   post(arrival.from, Frame::Kind::ready, offered.number);
   return true;
+}
+
+void Endpoint::finish_with(const Receive& receive, int from) {
+  finish(receive.call, from, given_up(name_of(receive), from, "send", limit_));
 }
 
 std::deque<Endpoint::Send>::iterator Endpoint::find_send(int to, std::uint64_t number) {
@@ -97,6 +120,7 @@ void Endpoint::hear(int from, const Frame& frame) {
       return hear_announce(from, frame);
     case Frame::Kind::ready:
     case Frame::Kind::refuse:
+    case Frame::Kind::expired:
     case Frame::Kind::done:
       return hear_answer(from, frame);
     case Frame::Kind::go: {
@@ -115,6 +139,10 @@ void Endpoint::hear(int from, const Frame& frame) {
 }
 
 void Endpoint::hear_announce(int from, const Frame& frame) {
+  // Those that were given up were called before those that wait.
+  if (given_up_receives_.take(from, frame.tag) || given_up_receives_.take(any_peer, frame.tag)) {
+    return post(from, Frame::Kind::expired, frame.number);
+  }
   const auto receive =
       std::find_if(receives_.begin(), receives_.end(), [&](const Receive& waiting) {
         return !waiting.has_met() && is_for(waiting.envelope, from, frame.tag);
@@ -131,7 +159,7 @@ void Endpoint::hear_answer(int from, const Frame& frame) {
   // It was given up when the answer was on its way, and the other rank has been told.
   if (send == sends_.end()) return;
   if (frame.kind == Frame::Kind::ready) {
-    send->met = true;
+    send->met_at = now_;
     post(from, Frame::Kind::go, send->number);
     actions_.emplace_back(MoveOut{from, send->call});
     return;
@@ -139,6 +167,8 @@ void Endpoint::hear_answer(int from, const Frame& frame) {
   if (frame.kind == Frame::Kind::refuse) {
     finish(send->call, from,
            mismatch(name_of(*send), rank_, from, "receives " + text_of(frame.dtype, frame.count)));
+  } else if (frame.kind == Frame::Kind::expired) {
+    finish(send->call, from, given_up(name_of(*send), from, "recv", limit_));
   } else {
     finish(send->call, from);
   }
@@ -146,17 +176,26 @@ void Endpoint::hear_answer(int from, const Frame& frame) {
   leave_if_done();
 }
 
-// The receive that has met it waits for another send, as if that one had never been announced.
 void Endpoint::hear_revocation(int from, const Frame& frame) {
-  std::erase_if(arrivals_, [&](const Arrival& arrival) {
-    return arrival.from == from && arrival.frame.number == frame.number;
+  const bool withdrawn = frame.kind == Frame::Kind::withdraw;
+  const auto arrival = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& each) {
+    return each.from == from && each.frame.number == frame.number;
   });
+  if (arrival != arrivals_.end()) {
+    if (withdrawn) given_up_sends_.add(from, arrival->frame.tag);
+    arrivals_.erase(arrival);
+    return;
+  }
   const auto receive = find_receive(from, frame.number);
+  // This rank has ended it already, and the answer is on its way.
   if (receive == receives_.end()) return;
   receive->from = any_peer;
-  if (closing_) {
+  if (withdrawn) {
+    finish_with(*receive, from);
+  } else if (closing_) {
     finish(receive->call, any_peer, closed(name_of(*receive), rank_));
   } else if (meet_first(*receive)) {
+    // It waits for another send, as if that one had never been announced: its rank closes.
     return;
   }
   receives_.erase(receive);
@@ -176,6 +215,8 @@ void Endpoint::note_arrived(CallId call) {
 void Endpoint::note_departed(int rank) {
   if (std::exchange(peer(rank).gone, true)) return;
   std::erase_if(arrivals_, [&](const Arrival& arrival) { return arrival.from == rank; });
+  given_up_sends_.forget(rank);
+  given_up_receives_.forget(rank);
   std::erase_if(sends_, [&](const Send& send) {
     if (send.envelope.peer != rank) return false;
     finish(send.call, rank, gone(name_of(send), rank));
@@ -202,7 +243,7 @@ bool Endpoint::is_anybody_left() const {
 void Endpoint::close() {
   closing_ = true;
   std::erase_if(sends_, [&](const Send& send) {
-    if (send.met) return false;
+    if (send.met_at) return false;
     post(send.envelope.peer, Frame::Kind::cancel, send.number);
     finish(send.call, send.envelope.peer, closed(name_of(send), rank_));
     return true;
@@ -227,7 +268,7 @@ void Endpoint::tick(Time now) {
   now_ = now;
   // The oldest stand first.
   for (auto send = sends_.begin(); send != sends_.end() && send->since + limit_ <= now_;) {
-    if (send->met) {
+    if (send->met_at) {
       ++send;
       continue;
     }
@@ -244,21 +285,51 @@ void Endpoint::tick(Time now) {
     }
     finish(receive->call, any_peer,
            late(name_of(*receive), receive->envelope.peer, "send", limit_));
+    given_up_receives_.add(receive->envelope.peer, receive->envelope.tag);
     receive = receives_.erase(receive);
+  }
+}
+
+// The transfers between two ranks move one after the other, so those that wait for their turn are
+// as late as the one that moves.
+Time Endpoint::due(const Send& send) const {
+  if (!send.met_at) return send.since + limit_;
+  return std::max(*send.met_at, peer(send.envelope.peer).sent_at) + stall_limit_;
+}
+
+Time Endpoint::due(const Receive& receive) const {
+  if (!receive.has_met()) return receive.since + limit_;
+  return std::max(receive.met_at, peer(receive.from).received_at) + stall_limit_;
+}
+
+void Endpoint::check_transfers() const {
+  // The oldest stand first, and none has met before it was called.
+  for (const Send& send : sends_) {
+    if (send.since + stall_limit_ > now_) break;
+    if (send.met_at && due(send) <= now_) {
+      throw stalled(name_of(send), send.envelope.peer, stall_limit_);
+    }
+  }
+  for (const Receive& receive : receives_) {
+    if (receive.since + stall_limit_ > now_) break;
+    if (receive.has_met() && due(receive) <= now_) {
+      throw stalled(name_of(receive), receive.from, stall_limit_);
+    }
   }
 }
 
 std::optional<Time> Endpoint::next_tick() const {
   std::optional<Time> next;
-  const auto consider = [&](Time since) {
-    next = next ? std::min(*next, since + limit_) : since + limit_;
-  };
-  const auto send =
-      std::find_if(sends_.begin(), sends_.end(), [](const Send& each) { return !each.met; });
-  if (send != sends_.end()) consider(send->since);
-  const auto receive = std::find_if(receives_.begin(), receives_.end(),
-                                    [](const Receive& each) { return !each.has_met(); });
-  if (receive != receives_.end()) consider(receive->since);
+  const auto consider = [&](Time due) { next = next ? std::min(*next, due) : due; };
+  // Those behind the first that has not met were called later, so they are due later.
+  for (const Send& send : sends_) {
+    consider(due(send));
+    if (!send.met_at) break;
+  }
+  for (const Receive& receive : receives_) {
+    consider(due(receive));
+    if (!receive.has_met()) break;
+  }
   return next;
 }
 
@@ -275,7 +346,7 @@ std::string Endpoint::describe() const {
   const auto add = [&](const std::string& call, bool met) {
     text += (text.empty() ? "" : ", ") + call + (met ? " moves" : " waits");
   };
-  for (const Send& send : sends_) add(name_of(send), send.met);
+  for (const Send& send : sends_) add(name_of(send), send.met_at.has_value());
   for (const Receive& receive : receives_) add(name_of(receive), receive.has_met());
   return text.empty() ? "no send or recv" : text;
 }

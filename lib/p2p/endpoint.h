@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "p2p/frame.h"
+#include "p2p/given_up.h"
 #include "tutti/error.h"
 
 namespace tutti::p2p {
@@ -56,9 +57,15 @@ using Action = std::variant<Post, MoveOut, MoveIn, Finish>;
 /// come. Sends and receives between two ranks meet in the order in which they were called; a
 /// receive from any rank takes the send that was announced first. The receiver says when it has
 /// everything, and so each call ends on both ranks.
+///
+/// A call that is given up keeps its place in that order: its counterpart ends with the same error,
+/// for otherwise that one would take what was meant for another. A send that was given up counts as
+/// announced before those that wait. A receive from any rank that was given up ends the next send
+/// of its tag, whichever rank makes it.
 class Endpoint {
  public:
-  /// `limit`: how long a call waits for the other rank's.
+  /// `limit`: how long a call waits for the other rank's, and once they have met, for elements to
+  /// move; for these a minute at least.
   Endpoint(int rank, int size, Time limit);
 
   void send(CallId call, const Envelope& envelope);
@@ -66,6 +73,9 @@ class Endpoint {
   /// A frame has arrived; those of a rank that is gone are late, and mean nothing. Throws
   /// `internal` for what no endpoint says.
   void hear(int from, const Frame& frame);
+  /// Some elements have moved on to that rank, or come from there.
+  void note_sent(int to) { peer(to).sent_at = now_; }
+  void note_received(int from) { peer(from).received_at = now_; }
   /// The elements that `MoveIn` asked for have come.
   void note_arrived(CallId call);
   /// The rank has left the store. Call it after `hear` for all that has come from it. Where frames
@@ -76,7 +86,12 @@ class Endpoint {
   /// After `close`: every call is over, and the others know it.
   bool has_left() const { return left_; }
   void tick(Time now);
-  /// When `tick` wants to be called at the latest.
+  /// Throws `timeout`, which names the other rank, if calls have met but nothing of their elements
+  /// has moved for that time. Such a call cannot be given up alone, for the elements of the
+  /// next call between the two ranks follow its own. To be called after all `note_sent` and
+  /// `note_received`.
+  void check_transfers() const;
+  /// When `tick` and `check_transfers` want to be called at the latest.
   std::optional<Time> next_tick() const;
 
   std::vector<Action> take_actions();
@@ -95,13 +110,15 @@ class Endpoint {
     bool heard = false;
     bool addressed = false;  ///< has been posted a frame
     bool gone = false;
+    Time sent_at{};  ///< when some elements last moved there
+    Time received_at{};
   };
   struct Send {
     CallId call = 0;
     Envelope envelope;
     std::uint64_t number = 0;
     Time since{};
-    bool met = false;  ///< a receive has come for it
+    std::optional<Time> met_at{};  ///< when a receive has come for it
   };
   struct Receive {
     CallId call = 0;
@@ -109,6 +126,7 @@ class Endpoint {
     Time since{};
     int from = any_peer;  ///< whose send it has met
     std::uint64_t number = 0;
+    Time met_at{};
 
     bool has_met() const { return from != any_peer; }
   };
@@ -132,6 +150,11 @@ class Endpoint {
   bool meet_first(Receive& receive);
   /// False: they differ, and the receive is over.
   bool meet(Receive& receive, const Arrival& arrival);
+  /// The send that it would have met was given up.
+  void finish_with(const Receive& receive, int from);
+  /// When it has waited too long for the other call, or for elements to move.
+  Time due(const Send& send) const;
+  Time due(const Receive& receive) const;
   void leave_if_done();
   bool is_anybody_left() const;
 
@@ -141,11 +164,14 @@ class Endpoint {
   int rank_;
   int size_;
   Time limit_;
+  Time stall_limit_;  ///< for elements to move
   Time now_{};
   std::vector<Peer> peers_;
   std::deque<Send> sends_;        ///< in the order of the calls
   std::deque<Receive> receives_;  ///< in the order of the calls
   std::deque<Arrival> arrivals_;  ///< in the order of arrival
+  GivenUp given_up_sends_;        ///< to this rank, by others
+  GivenUp given_up_receives_;     ///< by this rank
   bool closing_ = false;
   bool left_ = false;
   std::vector<Action> actions_;

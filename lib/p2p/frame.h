@@ -17,6 +17,7 @@ struct alignas(32) Frame {
     announce,  ///< from the sender: this send waits for a receive
     ready,     ///< from the receiver: a receive has come for it
     refuse,    ///< from the receiver: one has come that wants `count` elements of `dtype`
+    expired,   ///< from the receiver: the receive for it was given up before
     go,        ///< from the sender: its elements come next
     done,      ///< from the receiver: they have arrived
     withdraw,  ///< from the sender: no receive came in time

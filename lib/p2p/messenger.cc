@@ -68,6 +68,7 @@ bool Messenger::step(Time now) {
   bool moved = node_.step(news_);
   if (remote_ && (!empty() || remote_->is_sending())) moved |= remote_->step(news_);
   hear();
+  endpoint_.check_transfers();
   return apply() || moved;
 }
 
@@ -85,6 +86,8 @@ void Messenger::hear() {
     endpoint_.hear(from, frame);
     if (frame.kind == Frame::Kind::left && is_here(from)) node_.forget(from);
   }
+  for (const int rank : news_.sent_to) endpoint_.note_sent(rank);
+  for (const int rank : news_.received_from) endpoint_.note_received(rank);
   for (const CallId call : news_.arrived) endpoint_.note_arrived(call);
   for (const int rank : departed_) {
     // Of another node frames may still be on their way, and `left` is the last of them.

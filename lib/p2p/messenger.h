@@ -37,7 +37,8 @@ class Messenger {
   /// After `close`: every call is over, and the others can see it.
   bool has_left() const { return endpoint_.has_left() && !node_.has_outbox(); }
 
-  /// Looks at everything that may have changed. True: something moved.
+  /// Looks at everything that may have changed. True: something moved. Throws `timeout` when the
+  /// elements of a call have stopped moving, see Endpoint::check_transfers: the store must end.
   bool step(Time now);
   /// Calls that are over, since the last time.
   std::vector<Finish> take_finished() { return std::exchange(finished_, {}); }

@@ -82,7 +82,7 @@ bool MpiCarrier::step(News& news) {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     moved |= take_frames(rank, peer, news);
     moved |= forget_sent(peer);
-    moved |= move_out(rank, peer);
+    moved |= move_out(rank, peer, news);
     moved |= move_in(rank, peer, news);
   }
   return moved;
@@ -111,7 +111,7 @@ bool MpiCarrier::forget_sent(Peer& peer) {
   return moved;
 }
 
-bool MpiCarrier::move_out(int to, Peer& peer) {
+bool MpiCarrier::move_out(int to, Peer& peer, News& news) {
   bool moved = false;
   while (!peer.out.empty() && requests_.take_finished(peer.out.front().id)) {
     buffers_->free_pieces.push_back(peer.out.front().buffer);
@@ -135,6 +135,7 @@ bool MpiCarrier::move_out(int to, Peer& peer) {
     }
     moved = true;
   }
+  if (moved) news.sent_to.push_back(to);
   return moved;
 }
 
@@ -149,6 +150,7 @@ bool MpiCarrier::move_in(int from, Peer& peer, News& news) {
     moved = true;
     note_arrived(peer, news);
   }
+  if (moved) news.received_from.push_back(from);
   // Transfers come one after the other, so only the last that was asked for may lack something.
   for (Incoming& next : peer.coming) {
     while (!next.rest.empty() && peer.in.size() < most_pieces) {

@@ -70,7 +70,7 @@ class MpiCarrier final : public Carrier {
 
   bool take_frames(int from, Peer& peer, News& news);
   bool forget_sent(Peer& peer);
-  bool move_out(int to, Peer& peer);
+  bool move_out(int to, Peer& peer, News& news);
   bool move_in(int from, Peer& peer, News& news);
   bool note_arrived(Peer& peer, News& news);
 

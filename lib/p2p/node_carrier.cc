@@ -10,7 +10,7 @@ namespace tutti::p2p {
 namespace {
 
 /// How much of one transfer moves in a step.
-constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+constexpr std::size_t bytes_a_step = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -64,7 +64,7 @@ bool NodeCarrier::step(News& news) {
     if (other == me_) continue;
     moved |= flush_frames(other);
     if (has_mail) moved |= take_frames(other, news);
-    moved |= move_out(other);
+    moved |= move_out(other, news);
     moved |= move_in(other, news);
   }
   return moved;
@@ -104,13 +104,14 @@ bool NodeCarrier::take_frames(int from, News& news) {
   return moved;
 }
 
-bool NodeCarrier::move_out(int to) {
+bool NodeCarrier::move_out(int to, News& news) {
   auto& leaving = peers_[static_cast<std::size_t>(to)].leaving;
   if (leaving.empty()) return false;
   net::ByteRing ring = memory_.data(me_, to);
   std::span<const std::byte>& rest = leaving.front();
-  const std::size_t count = ring.write(rest.first(std::min(rest.size(), piece_bytes)));
+  const std::size_t count = ring.write(rest.first(std::min(rest.size(), bytes_a_step)));
   if (count == 0) return !ring.ask_for_room();
+  news.sent_to.push_back(ranks_[static_cast<std::size_t>(to)]);
   rest = rest.subspan(count);
   if (rest.empty()) {
     leaving.pop_front();
@@ -126,7 +127,7 @@ bool NodeCarrier::move_in(int from, News& news) {
   net::ByteRing ring = memory_.data(from, me_);
   Incoming& first = coming.front();
   bool moved = first.rest.empty();
-  std::size_t budget = piece_bytes;
+  std::size_t budget = bytes_a_step;
   for (const net::ConstBytes bytes : ring.readable()) {
     const std::size_t count = std::min({bytes.size(), first.rest.size(), budget});
     if (count == 0) continue;
@@ -137,6 +138,7 @@ bool NodeCarrier::move_in(int from, News& news) {
     moved = true;
     if (count < bytes.size()) break;
   }
+  if (budget < bytes_a_step) news.received_from.push_back(ranks_[static_cast<std::size_t>(from)]);
   if (first.rest.empty()) {
     news.arrived.push_back(first.call);
     coming.pop_front();

@@ -42,6 +42,25 @@ Error late(const std::string& call, int other, const char* counterpart, Time lim
       {.key = {}, .ranks = other == any_peer ? std::vector<int>() : std::vector<int>{other}}};
 }
 
+Error given_up(const std::string& call, int other, const char* counterpart, Time limit) {
+  const std::chrono::duration<double> seconds = limit;
+  return {ErrorCode::timeout,
+          fmt::format("{}: rank {} gave up the {} for it after {:g} s; both ranks must make their "
+                      "calls again",
+                      call, other, counterpart, seconds.count()),
+          {.key = {}, .ranks = {other}}};
+}
+
+Error stalled(const std::string& call, int other, Time limit) {
+  const std::chrono::duration<double> seconds = limit;
+  return {ErrorCode::timeout,
+          fmt::format("{}: both ranks have made their calls, but no element has moved for {:g} s; "
+                      "find out what holds rank {} up, such as a callback that blocks, or the "
+                      "network to it",
+                      call, seconds.count(), other),
+          {.key = {}, .ranks = {other}}};
+}
+
 Error gone(const std::string& call, int other) {
   if (other == any_peer) {
     return {ErrorCode::aborted, fmt::format("{}: every other rank has left the store", call)};

@@ -20,6 +20,10 @@ std::string text_of_receive(int rank, const Envelope& envelope, int from = any_p
 Error mismatch(const std::string& call, int rank, int other, const std::string& did);
 /// `counterpart`: the call that did not come.
 Error late(const std::string& call, int other, const char* counterpart, Time limit);
+/// `counterpart`: the other rank's call, which that rank had given up.
+Error given_up(const std::string& call, int other, const char* counterpart, Time limit);
+/// The two have met, but no element moves.
+Error stalled(const std::string& call, int other, Time limit);
 Error gone(const std::string& call, int other);
 Error closed(const std::string& call, int rank);
 

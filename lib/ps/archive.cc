@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t number_bytes = 8;
 
-[[noreturn]] void refuse(const char* what) {
+[[noreturn]] void refuse_archive(const char* what) {
   throw Error(ErrorCode::invalid_argument,
               std::string("this is not what a server writes of its state: ") + what);
 }
@@ -47,7 +47,7 @@ void ArchiveWriter::put(const std::optional<Failure>& failure) {
 }
 
 net::ConstBytes ArchiveReader::take(std::uint64_t count) {
-  if (count > rest_.size()) refuse("it ends too early");
+  if (count > rest_.size()) refuse_archive("it ends too early");
   const net::ConstBytes taken = rest_.first(count);
   rest_ = rest_.subspan(count);
   return taken;
@@ -59,7 +59,7 @@ std::uint64_t ArchiveReader::number() {
 
 std::uint64_t ArchiveReader::number(std::uint64_t most) {
   const std::uint64_t value = number();
-  if (value > most) refuse("a number is out of range");
+  if (value > most) refuse_archive("a number is out of range");
   return value;
 }
 
@@ -78,12 +78,12 @@ PieceName ArchiveReader::piece_name() {
     name.key = static_cast<std::int64_t>(number());
   } else {
     std::string key = text();
-    if (key.size() > Key::max_bytes) refuse("a key is too long");
+    if (key.size() > Key::max_bytes) refuse_archive("a key is too long");
     name.key = std::move(key);
   }
   name.index = static_cast<std::uint32_t>(number(UINT32_MAX));
   name.pieces = static_cast<std::uint32_t>(number(most_pieces));
-  if (name.index >= name.pieces) refuse("a piece beyond the last");
+  if (name.index >= name.pieces) refuse_archive("a piece beyond the last");
   return name;
 }
 
@@ -99,7 +99,7 @@ std::optional<Failure> ArchiveReader::failure() {
 }
 
 void ArchiveReader::finish() const {
-  if (!rest_.empty()) refuse("something follows its end");
+  if (!rest_.empty()) refuse_archive("something follows its end");
 }
 
 }  // namespace tutti::ps

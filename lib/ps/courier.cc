@@ -18,8 +18,8 @@ namespace tutti::ps {
 namespace {
 
 // Tokens of epoll events. A server's rank is the token of its connection; these two are larger.
-constexpr std::uint64_t scheduler_token = std::uint64_t{1} << 32;
-constexpr std::uint64_t bell_token = scheduler_token + 1;
+constexpr std::uint64_t workers_scheduler_token = std::uint64_t{1} << 32;
+constexpr std::uint64_t bell_token = workers_scheduler_token + 1;
 
 using base::Clock;
 
@@ -71,7 +71,8 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options, Members
       patience_(options.create_timeout),
       terms_(Channel::Terms::of(job)),
       // A scheduler that has ended said why to this process.
-      scheduler_(job, options, poller_, scheduler_token, [&membership] { membership.check(); }),
+      scheduler_(job, options, poller_, workers_scheduler_token,
+                 [&membership] { membership.check(); }),
       limits_{
           .stall_report_after = options.stall_report_after,
           .timeout = options.key_timeout,
@@ -152,7 +153,7 @@ void Courier::loop() {
 void Courier::on_event(std::uint64_t token) {
   if (token == bell_token) {
     worker_.bell_.silence();
-  } else if (token != scheduler_token) {
+  } else if (token != workers_scheduler_token) {
     hear(token);
   }
 }

@@ -14,10 +14,6 @@ namespace {
 
 using base::Clock;
 
-double seconds(Clock::duration time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 std::string what_is(const Submission& submission) {
   return std::visit([](const auto& one) { return one.completion->what(); }, submission);
 }
@@ -51,8 +47,8 @@ void Courier::look_at_queue(Clock::time_point now) {
   const Clock::duration waited = now - held_up_->since;
   if (waited >= held_up_->report_after) {
     held_up_->report_after = 2 * waited;
-    base::log().warn("{} has waited {:.0f} s for {}", what_is(queue_.front()), seconds(waited),
-                     awaited_by_queue());
+    base::log().warn("{} has waited {:.0f} s for {}", what_is(queue_.front()),
+                     base::in_seconds(waited), awaited_by_queue());
   }
   if (waited >= limits_.timeout) give_up_waiting();
 }
@@ -82,7 +78,7 @@ void Courier::give_up_waiting() {
   Submission& front = queue_.front();
   const std::string text = fmt::format(
       "{} was not sent within {:g} s (key_timeout, TUTTI_TIMEOUT_SECONDS): it waited for {}",
-      what_is(front), seconds(limits_.timeout), awaited_by_queue());
+      what_is(front), base::in_seconds(limits_.timeout), awaited_by_queue());
   if (held_up_->by_scheduler) throw_failure({ErrorCode::timeout, text, {}});
   if (!std::holds_alternative<Survey>(front)) return;
   const Submission given_up = std::move(front);

@@ -10,7 +10,7 @@
 namespace tutti::ps {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_packet(const std::string& what) {
   throw Error(ErrorCode::internal, "malformed packet: " + what);
 }
 
@@ -80,7 +80,7 @@ void Delivery::take_acknowledgement(std::uint64_t acknowledged) {
 }
 
 void Delivery::receive(net::ConstBytes packet, const Take& take) {
-  if (packet.size() < head_bytes) refuse("shorter than its head");
+  if (packet.size() < head_bytes) refuse_packet("shorter than its head");
   const Head head{net::load_u64(packet.data()), net::load_u64(packet.data() + 8),
                   net::load_u64(packet.data() + 16)};
   const net::ConstBytes message = packet.subspan(head_bytes);
@@ -91,18 +91,18 @@ void Delivery::receive(net::ConstBytes packet, const Take& take) {
                                head.first_kept - 1));
   }
   if (head.number == 0) {
-    if (!message.empty()) refuse("a message without a number");
+    if (!message.empty()) refuse_packet("a message without a number");
     return;
   }
-  if (head.first_kept > head.number) refuse("a message that its sender does not keep");
+  if (head.first_kept > head.number) refuse_packet("a message that its sender does not keep");
   owes_acknowledgement_ = owes_acknowledgement_ || head.first_kept != 0;
   if (head.number <= received_) {
     ++counts_.repeated;
   } else if (head.number == received_ + 1) {
     deliver(message, take);
   } else if (head.first_kept == 0) {
-    refuse(fmt::format("message {} came after message {}, and one between them is missing",
-                       head.number, received_));
+    refuse_packet(fmt::format("message {} came after message {}, and one between them is missing",
+                              head.number, received_));
   } else {
     hold(head.number, message);
   }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t digits = 2 * net::secret_bytes;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_key(const std::string& why) {
   throw Error(ErrorCode::invalid_argument, why);
 }
 
@@ -40,13 +40,13 @@ net::Secret parsed(std::string_view hex, const std::string& where) {
     bytes.push_back(static_cast<char>(high * 16 + low));
   }
   if (!usable) {
-    refuse(
+    refuse_key(
         fmt::format("{} is not usable; it takes {} digits 0-9a-f, the same for all processes of "
                     "the job",
                     where, digits));
   }
   if (std::ranges::count(bytes, bytes.front()) == std::ssize(bytes)) {
-    refuse(
+    refuse_key(
         fmt::format("{} is not usable: it repeats one byte, so that everybody can guess it; "
                     "make a key at random, as `openssl rand -hex 32` does",
                     where));
@@ -63,23 +63,23 @@ struct KeyFile {
 std::string read_key(const KeyFile& key) {
   struct stat status {};
   if (::fstat(key.file.get(), &status) != 0) {
-    refuse(fmt::format("{} is not usable: it cannot be examined", key.where));
+    refuse_key(fmt::format("{} is not usable: it cannot be examined", key.where));
   }
   if (!S_ISREG(status.st_mode)) {
-    refuse(fmt::format("{} is not usable: it is no regular file", key.where));
+    refuse_key(fmt::format("{} is not usable: it is no regular file", key.where));
   }
   if (status.st_uid != ::geteuid()) {
-    refuse(fmt::format("{} is not usable: it belongs to another user", key.where));
+    refuse_key(fmt::format("{} is not usable: it belongs to another user", key.where));
   }
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    refuse(
+    refuse_key(
         fmt::format("{} is not usable: its mode is {:04o}, and others than its owner may use "
                     "it; chmod 600 it, and make a new key, which they cannot have read",
                     key.where, status.st_mode & 07777U));
   }
   char raw[digits + 2];  // and a line's end, and one to see that there is more
   const ssize_t count = ::read(key.file.get(), raw, sizeof raw);
-  if (count < 0) refuse(fmt::format("{} is not usable: it cannot be read", key.where));
+  if (count < 0) refuse_key(fmt::format("{} is not usable: it cannot be read", key.where));
   std::string text(raw, static_cast<std::size_t>(count));
   if (text.ends_with('\n')) text.pop_back();
   return text;
@@ -171,7 +171,7 @@ class UsersKey {
   }
 
   [[noreturn]] void give_up(const std::string& why) const {
-    refuse(
+    refuse_key(
         fmt::format("there is no TUTTI_JOB_KEY, and this user's own key {} cannot be used: {}. "
                     "Set TUTTI_JOB_KEY for all processes of the job, to the same {} digits "
                     "0-9a-f, such as `openssl rand -hex 32` prints, or let scripts/launch.py "
@@ -199,11 +199,11 @@ std::optional<net::Secret> secret_of(const std::optional<std::string>& key,
       base::Fd(::open(file->c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)),
       fmt::format("the key file {} (TUTTI_JOB_KEY_FILE)", base::quoted(*file))};
   if (!opened.file) {
-    refuse(fmt::format("{} is not usable: {}", opened.where, std::strerror(errno)));
+    refuse_key(fmt::format("{} is not usable: {}", opened.where, std::strerror(errno)));
   }
   const net::Secret in_file = secret_in(opened);
   if (secret && *secret != in_file) {
-    refuse(
+    refuse_key(
         "TUTTI_JOB_KEY and TUTTI_JOB_KEY_FILE are both set, and give different keys; set one of "
         "them");
   }

@@ -11,7 +11,7 @@
 namespace tutti::ps {
 namespace {
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void refuse_journal(const std::string& path, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", base::printable(path), why));
 }
 
@@ -22,8 +22,9 @@ JournalReader::JournalReader(const base::Disk& disk, const std::string& name, st
   std::array<std::byte, JournalBeginning::bytes> start{};
   const std::size_t got = file_->read(0, start);
   const char* const problem = decode(net::ConstBytes(start).first(got), beginning_);
-  if (problem != nullptr) refuse(path_, problem);
-  if (beginning_.job != job) refuse(path_, "it is of another job than the checkpoint before it");
+  if (problem != nullptr) refuse_journal(path_, problem);
+  if (beginning_.job != job)
+    refuse_journal(path_, "it is of another job than the checkpoint before it");
 }
 
 void JournalReader::replay(const std::function<void(net::ConstBytes)>& take) {
@@ -31,7 +32,8 @@ void JournalReader::replay(const std::function<void(net::ConstBytes)>& take) {
     const Next next = read_next();
     if (next == Next::neither && !was_synced()) return;
     if (next == Next::neither) {
-      refuse(path_, fmt::format("damaged: record {} is not as tutti wrote it", records_ + 1));
+      refuse_journal(path_,
+                     fmt::format("damaged: record {} is not as tutti wrote it", records_ + 1));
     }
     if (next == Next::mark) continue;
     take(record_);

@@ -14,10 +14,6 @@ namespace {
 
 using base::Clock;
 
-double seconds(Clock::duration time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 std::vector<std::size_t> servers_of(const std::vector<Sent>& sent) {
   std::set<std::size_t> servers;
   for (const Sent& one : sent) servers.insert(one.server);
@@ -127,7 +123,7 @@ Failure Recalls::failure_of(const Overdue& overdue) const {
       ErrorCode::timeout,
       fmt::format("{} was given up after the {:g} s of key_timeout on worker {}: {}; it has "
                   "failed on {}",
-                  call.what, seconds(timeout_), rank_, cause,
+                  call.what, base::in_seconds(timeout_), rank_, cause,
                   call.is_of_one ? "this worker alone" : "all workers, and all may make it again"),
       std::move(ranks)};
 }
@@ -156,7 +152,7 @@ void Recalls::look(Clock::time_point now) {
 }
 
 void Recalls::end_store(const Overdue& overdue) const {
-  const double waited = seconds(answer_within_);
+  const double waited = base::in_seconds(answer_within_);
   const std::string& what = overdue.call->what;
   const std::string servers = fmt::format("{}", fmt::join(servers_of(overdue.sent), ", "));
   if (overdue.stage == Stage::released) {

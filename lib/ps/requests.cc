@@ -26,10 +26,6 @@ std::string cause_of(const Call& call) {
   return call.missing->who.text + "; every worker has to make the same calls";
 }
 
-double seconds(Clock::duration time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 /// Failures of single keys name the key as data, too; a lost peer concerns all.
 std::exception_ptr error_of(const Failure& failure, const Call& call) {
   std::optional<Key> key = call.key;
@@ -283,7 +279,7 @@ void Requests::report(Clock::time_point now) {
   }
   if (waited < next_report_) return;
   const Call& oldest = *calls_.front();
-  base::log().warn("{} has waited {:.0f} s for {}: {}", oldest.what, seconds(waited),
+  base::log().warn("{} has waited {:.0f} s for {}: {}", oldest.what, base::in_seconds(waited),
                    awaited(oldest), cause_of(oldest));
   next_report_ = 2 * waited;
 }
@@ -323,7 +319,7 @@ void Requests::time_out(const std::shared_ptr<Call>& call) {
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,
       fmt::format("{} was not answered by {} within {:g} s (key_timeout): {}", call->what,
-                  awaited(*call), seconds(limits_.timeout), cause_of(*call)),
+                  awaited(*call), base::in_seconds(limits_.timeout), cause_of(*call)),
       {.key = call->key, .ranks = call->missing ? call->missing->who.ranks : std::vector<int>{}}));
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     std::erase_if(waiting_[server], [&](const auto& one) {

@@ -30,9 +30,9 @@ using base::Clock;
 using namespace std::chrono_literals;
 
 // Nodes count from 1.
-constexpr std::uint64_t reception_token = 0;
-constexpr std::uint64_t signal_token = std::uint64_t{1} << 63;
-constexpr std::uint64_t notices_token = signal_token + 1;
+constexpr std::uint64_t scheduler_reception_token = 0;
+constexpr std::uint64_t scheduler_signal_token = std::uint64_t{1} << 63;
+constexpr std::uint64_t notices_token = scheduler_signal_token + 1;
 
 /// Not 0.
 std::uint64_t new_id() {
@@ -105,8 +105,8 @@ class Scheduler {
           "the job has no TUTTI_JOB_KEY: it stays on this machine, and lets in "
           "processes of this user alone");
     }
-    poller_.add(reception_.descriptor(), reception_token);
-    poller_.add(termination_.descriptor(), signal_token);
+    poller_.add(reception_.descriptor(), scheduler_reception_token);
+    poller_.add(termination_.descriptor(), scheduler_signal_token);
     if (notices_.descriptor()) poller_.add(notices_.descriptor(), notices_token);
   }
 
@@ -192,9 +192,9 @@ bool Scheduler::run() {
 }
 
 void Scheduler::on_event(std::uint64_t token) {
-  if (token == signal_token) {
+  if (token == scheduler_signal_token) {
     stores_.stop("it was ended by SIGTERM");
-  } else if (token != reception_token && token != notices_token) {
+  } else if (token != scheduler_reception_token && token != notices_token) {
     hear(token);
   }
 }

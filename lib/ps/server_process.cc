@@ -12,7 +12,7 @@ namespace tutti::ps {
 namespace {
 
 constexpr std::uint64_t link_token = 0;
-constexpr std::uint64_t signal_token = 1;
+constexpr std::uint64_t server_signal_token = 1;
 
 /// None: all workers have ended, and none waits for this server.
 std::unique_ptr<Server> joined(const Job& job, const Options& options, const Durability& durability,
@@ -64,7 +64,7 @@ SchedulerLink& ServerPost::link() {
 void ServerPost::watch_termination() {
   if (termination_) return;
   termination_.emplace();
-  poller_.add(termination_->descriptor(), signal_token);
+  poller_.add(termination_->descriptor(), server_signal_token);
 }
 
 void ServerPost::check_terminated() {

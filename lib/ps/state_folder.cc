@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr mode_t folder_for_owner = 0700;
 constexpr mode_t file_for_owner = 0600;
 
-[[noreturn]] void refuse(const std::string& folder, const std::string& why) {
+[[noreturn]] void refuse_folder(const std::string& folder, const std::string& why) {
   throw Error(ErrorCode::invalid_argument,
               fmt::format("the folder {} of a server's state cannot be used: {}",
                           base::quoted(folder), why));
@@ -48,7 +48,7 @@ void make(const fs::path& path) {
   make(path.parent_path());
   if (::mkdir(path.c_str(), folder_for_owner) == 0 || errno == EEXIST) return;
   const int reason = errno;
-  refuse(path.string(), reason_of(reason));
+  refuse_folder(path.string(), reason_of(reason));
 }
 
 /// A folder is gone with all that is in it when its own name was not on the disk. Of the folders
@@ -65,11 +65,11 @@ void sync_above(const fs::path& path) {
 std::shared_ptr<base::PosixDisk> disk_of(const std::string& folder) {
   base::Fd file = opened(folder);
   const int reason = errno;
-  if (!file) refuse(folder, reason_of(reason));
+  if (!file) refuse_folder(folder, reason_of(reason));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw base::system_failure("look at a folder");
   const std::string exposed = base::exposure(status);
-  if (!exposed.empty()) refuse(folder, exposed);
+  if (!exposed.empty()) refuse_folder(folder, exposed);
   return std::make_shared<base::PosixDisk>(folder, std::move(file), file_for_owner);
 }
 

@@ -22,7 +22,7 @@
 namespace tutti::ps {
 namespace {
 
-[[noreturn]] void refuse(const std::string& folder, const std::string& why) {
+[[noreturn]] void refuse_stock(const std::string& folder, const std::string& why) {
   throw Error(
       ErrorCode::invalid_argument,
       fmt::format("the state in {} (--restore) cannot be used: {}", base::quoted(folder), why));
@@ -71,9 +71,9 @@ Stock Stock::read(const std::string& folder) {
   const std::shared_ptr<base::Disk> disk = state_folder(folder);
   const std::set<int> counts = server_counts(*disk);
   if (counts.size() != 1) {
-    refuse(folder, counts.empty() ? "there is none"
-                                  : fmt::format("it has those of {} servers; leave one job's",
-                                                fmt::join(counts, " and of ")));
+    refuse_stock(folder, counts.empty() ? "there is none"
+                                        : fmt::format("it has those of {} servers; leave one job's",
+                                                      fmt::join(counts, " and of ")));
   }
   const int servers = *counts.begin();
   Stock stock;
@@ -85,12 +85,14 @@ Stock Stock::read(const std::string& folder) {
   std::optional<std::uint64_t> job;
   for (const StateFiles& files : all) {
     if (!files.has_state() && !interrupted) {
-      refuse(folder, fmt::format("that of server {} of {} is missing; bring all of them there",
-                                 files.rank(), servers));
+      refuse_stock(folder,
+                   fmt::format("that of server {} of {} is missing; bring all of them there",
+                               files.rank(), servers));
     }
     const Image image = image_of(files, interrupted);
     if (job && *job != image.head.job) {
-      refuse(folder, fmt::format("server {}'s is of another job than server 0's", files.rank()));
+      refuse_stock(folder,
+                   fmt::format("server {}'s is of another job than server 0's", files.rank()));
     }
     job = image.head.job;
     if (image.table->optimizer()) stock.optimizer_ = image.table->optimizer();

@@ -121,9 +121,10 @@ void Executor::apply(coordinator::Lost& action) {
   lost_.store(true, std::memory_order_release);
   // The job is over for all ranks: this rank's own end need not be noticed as a loss.
   control_.announce_departed();
-  loss_log_.write(action.rank, action.message);
+  const std::string message = action.message + peer_flight_text();
+  loss_log_.write(action.rank, message);
   const auto lost = std::make_exception_ptr(
-      place_.explain(Error(ErrorCode::peer_lost, action.message, {.ranks = {action.rank}})));
+      place_.explain(Error(ErrorCode::peer_lost, message, {.ranks = {action.rank}})));
   fail_everything(own_failure_ ? own_failure_ : lost);
 }
 

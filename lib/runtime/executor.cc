@@ -150,7 +150,7 @@ bool Executor::run_guarded(const std::function<bool()>& work) {
 // A rank that fails by itself tells the others, so that nobody waits for it.
 void Executor::fail(const std::exception& error) {
   const std::string text = fmt::format("rank {} failed: {}", place_.rank, error.what());
-  const std::string in_flight = in_flight_text();
+  const std::string in_flight = in_flight_text() + peer_flight_text();
   loss_log_.write(place_.rank, fmt::format("{} ({})", text, in_flight));
   lost_.store(true, std::memory_order_release);
   own_failure_ = std::make_exception_ptr(

@@ -189,6 +189,8 @@ class Executor {
   std::exception_ptr pointer_to(const std::optional<Error>& error) const;
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
+  /// Lists the calls between two ranks that are in flight, to follow that text; else empty.
+  std::string peer_flight_text() const;
   /// What the user's blocking calls wait for.
   std::string wait_text() const;
   /// A call of the user's that has not been answered.

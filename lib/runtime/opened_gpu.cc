@@ -13,7 +13,7 @@
 namespace tutti::runtime {
 namespace {
 
-constexpr auto usual_end = std::chrono::seconds(2);
+constexpr auto end_of_group = std::chrono::seconds(2);
 
 /// A store of this process makes a group, or has one. With two communicators NCCL would want one
 /// order of the launches of both, on all ranks.
@@ -81,7 +81,7 @@ OpenedGpu::OpenedGpu(std::unique_ptr<cuda::Gpu> gpu, std::shared_ptr<base::Mappi
                              [this] { return claim_group(); })) {}
 
 OpenedGpu::~OpenedGpu() {
-  close_group(usual_end);
+  close_group(end_of_group);
 }
 
 void OpenedGpu::check(const TensorCall& call, const Tensor& tensor) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace tutti::runtime {
@@ -69,6 +70,14 @@ std::vector<std::shared_ptr<PeerCall>> PeerSide::drop_all() {
   for (auto& [id, call] : std::exchange(calls_, {})) dropped.push_back(std::move(call));
   for (Ended& refused : std::exchange(refused_, {})) dropped.push_back(std::move(refused.call));
   return dropped;
+}
+
+std::vector<std::string> PeerSide::in_flight() const {
+  const std::map<p2p::CallId, std::shared_ptr<PeerCall>> in_order(calls_.begin(), calls_.end());
+  std::vector<std::string> texts;
+  texts.reserve(in_order.size());
+  for (const auto& [id, call] : in_order) texts.push_back(call->completion.what());
+  return texts;
 }
 
 bool PeerSide::is_waited_for() const {

@@ -53,6 +53,8 @@ class PeerSide {
   std::vector<Ended> take_ended();
   /// The session has failed: all calls that are not over.
   std::vector<std::shared_ptr<PeerCall>> drop_all();
+  /// "send to rank 1 with tag 3" for each call that is not over, in the order of the calls.
+  std::vector<std::string> in_flight() const;
   /// A thread of the program waits for one of them.
   bool is_waited_for() const;
 

@@ -10,7 +10,7 @@ namespace tutti::runtime {
 namespace {
 
 /// How long a store that fails waits for its last copies from and to a GPU.
-constexpr auto longest_drain = std::chrono::seconds(2);
+constexpr auto longest_last_copies = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -72,11 +72,11 @@ void Executor::settle(const Submission& submission, const std::exception_ptr& er
 
 void Executor::drain_device() {
   try {
-    if (device_.drain(base::Clock::now() + longest_drain, is_lost())) return;
+    if (device_.drain(base::Clock::now() + longest_last_copies, is_lost())) return;
     base::log().error(
         "the GPU may still read or write tensors of failed calls after {} s; the store keeps those "
         "that it shares until the process ends, and the program must keep its own",
-        longest_drain.count());
+        longest_last_copies.count());
     keep_tensors_for_good();
   } catch (const std::exception& error) {
     // A device that failed makes no copies any more.

@@ -47,4 +47,11 @@ std::string Executor::in_flight_text() const {
   return coordinator::flight_text(place_.rank, keys);
 }
 
+std::string Executor::peer_flight_text() const {
+  const std::vector<std::string> calls = peers_.in_flight();
+  if (calls.empty()) return "";
+  constexpr std::size_t shown = 5;
+  return "; between two ranks: " + coordinator::some_of(calls, shown);
+}
+
 }  // namespace tutti::runtime

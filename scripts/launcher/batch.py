@@ -10,7 +10,7 @@ import sys
 from launcher import helper, mpirun
 from launcher.options import UsageError
 from launcher.programs import must_find
-from launcher.starter import Starter, carriers_environment, groups, place
+from launcher.starter import Starter, carried, carriers_environment, groups, place
 from launcher.trust import find
 
 SUBMIT = pathlib.Path(__file__).with_name("submit.py")
@@ -48,6 +48,7 @@ def slurm(request, env, forwarded, server):
                  "--job-name", "tutti", *python, helper.BOOT]
         return Starter("srun", words, carriers_environment(),
                        told(request, ["SLURM_PROCID", 0], env, forwarded, server), LEAVE_SECONDS)
+    env, forwarded = carried(env, forwarded)
     line = mpirun.words(mpirun.find_mpirun(request), request, [], forwarded)
     if "SLURM_JOB_ID" not in env:
         line = [must_find("salloc", *SLURM), "--ntasks", str(request.workers),
@@ -73,7 +74,8 @@ def parallel_environment():
 
 def sge(request, env, forwarded, server):
     """What is told lies in the file, for Grid Engine shows everyone a job's variables and script. -notify: when the
-    launcher is killed, the helper has time to end what its command has started; Grid Engine would kill it at once."""
+    launcher is killed, the helper has time to end what its command has started; Grid Engine would kill it at once. It
+    announces that with SIGUSR2, and a stop with SIGUSR1, to every process of a task."""
     tasks = (["-pe", parallel_environment(), str(request.workers)] if request.mode == "mpi"
              else ["-t", f"1-{request.processes()}"])
     # mpirun's own words go nowhere else, nor does the reason for which it is not started.
@@ -81,7 +83,7 @@ def sge(request, env, forwarded, server):
     words = [must_find("qsub", *SGE), "-sync", "y", "-notify", "-S", "/bin/sh", "-N", "tutti",
              "-o", output, "-j", "y", *tasks]
     return submitted("qsub", words, told(request, ["SGE_TASK_ID", 1], env, forwarded, server),
-                     f"trap '' USR2\n{task_words()} <@FILE@\n")
+                     f"trap '' USR1 USR2\n{task_words()} <@FILE@\n")
 
 
 def distributed_shell(env):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from launcher.processes import dies_with_parent, file_of
+from launcher.processes import ANNOUNCING, dies_with_parent, file_of
 from launcher.shim import UP
 
 # An sshd turns callers away when ten have not shown who they are.
@@ -23,21 +23,23 @@ MOST_AT_ONCE = 8
 def start(one):
     with file_of(one["told"].encode()) as told:
         return subprocess.Popen(one["words"], stdin=told, stdout=subprocess.PIPE,
-                                preexec_fn=dies_with_parent(signal.SIGTERM))
+                                preexec_fn=dies_with_parent(signal.SIGTERM, ANNOUNCING))
 
 
 class Member:
     """What one process of the job is started by."""
 
     def __init__(self, one):
-        self.title, self.host, self.up = one["title"], one["host"], False
+        self.title, self.host, self.up, self.said = one["title"], one["host"], False, b""
         self.program = os.path.basename(one["words"][0])
         self.process = start(one)
 
     def hear(self):
         """Whether it goes on. One that ends before its helper is up ends the crew."""
         data = os.read(self.process.stdout.fileno(), 4096)
-        self.up = self.up or UP.encode() in data.split(b"\n")
+        *lines, self.said = (self.said + data).split(b"\n")
+        self.said = self.said[:len(UP) + 1]  # however long the line is
+        self.up = self.up or UP.encode() in lines
         if data:
             return True
         code = self.process.wait()

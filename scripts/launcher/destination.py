@@ -38,5 +38,5 @@ def main():
     except OSError as error:
         problem = f"{error.filename or path}: {error.strerror or error}"
     if problem:
-        print(REFUSED + problem, flush=True)
+        print(f"\n{REFUSED}{problem}", flush=True)  # on a line of its own: a .bashrc may have begun one
         sys.exit(1)

@@ -7,10 +7,10 @@ import socket
 import subprocess
 import time
 
-from launcher import contact, mpirun, shim
+from launcher import contact, lines, mpirun
 from launcher.conclusion import conclude
 from launcher.door import Door
-from launcher.processes import adopt_orphans, dies_with_parent, end_all, file_of
+from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all, file_of
 from launcher.output import Printer, say
 from launcher.worker import Link, Worker
 
@@ -27,6 +27,8 @@ IDLE_SERVERS_SECONDS = 1.0
 MOST_TOLD = 256
 # From the first process that comes to the last.
 GATHER_SECONDS = 300.0
+# Programs such as timeout send a signal to a process and to its group: it comes twice, and is meant once.
+ECHO_SECONDS = 0.5
 
 
 class Job:
@@ -42,6 +44,7 @@ class Job:
         self.ended = []            # the first workers to end, in turn
         self.failed = None         # the worker that failed first
         self.signal = None         # that ended the launcher
+        self.signalled_at = 0.0    # when it came
         self.level, self.deadline = 0, None
         self.gather_by = None      # while some processes have come and others have not
         self.complete = False      # in mode ps: all processes have come to the scheduler, so that stores may begin
@@ -59,14 +62,14 @@ class Job:
         self.starter = starter
         adopt_orphans()
         signal.set_wakeup_fd(self.wake_write)
-        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGCHLD, *ENDING, *ANNOUNCING):
             # A job that was started with nohup, or with & in a script, outlives what ends others.
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
         with file_of(starter.told.encode()) as told:
             self.process = subprocess.Popen(starter.words, env=starter.env, stdin=told, start_new_session=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                            preexec_fn=dies_with_parent(signal.SIGTERM))
+                                            preexec_fn=dies_with_parent(signal.SIGTERM, ANNOUNCING))
         self.events.register(self.process.stdout, selectors.EVENT_READ, self.on_starter)
 
     def run(self):
@@ -101,34 +104,34 @@ class Job:
 
     def on_starter(self):
         data = os.read(self.process.stdout.fileno(), 65536)
-        *lines, rest = (self.unfinished + data).split(b"\n")
-        if rest and (not data or len(rest) > shim.LONGEST_LINE):
-            lines, rest = lines + [rest], b""
+        *whole, rest = (self.unfinished + data).split(b"\n")
+        if rest and (not data or len(rest) > lines.PIECE_BYTES):
+            whole, rest = whole + [rest], b""
         self.unfinished = rest
-        for line in lines:
+        for line in whole:
             text = line.decode("utf-8", "surrogateescape")
             if not mpirun.NOISE.search(text):
                 self.printer.note(self.starter.name, text)
         if not data:
             self.events.unregister(self.process.stdout)
 
-    def admit(self, lines, rank, host):
+    def admit(self, connected, rank, host):
         """Whether this is a worker that is awaited: then the connection is its own from now on."""
         if rank in self.workers or rank >= self.request.processes():
             return False
         self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
-        connection = lines.connection
+        connection = connected.connection
         if connection.family == socket.AF_INET:
             contact.notice_death(connection)
             # Orders are few: who does not read them at once has room for them.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * contact.SILENT_SECONDS)
-        link = Link(lines, self.workers[rank])
+        link = Link(connected, self.workers[rank])
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))
         link.welcome()
         missing = len(self.workers) < self.request.processes()
         self.gather_by = self.gather_by or time.monotonic() + GATHER_SECONDS if missing else None
-        if self.level > 0:
+        if self.level > 0 or self.signal:
             link.order()
         elif self.variables is not None:
             link.begin(self.variables)
@@ -165,8 +168,7 @@ class Job:
 
     def on_message(self, worker, message):
         if "lines" in message:
-            worker.hear(message["lines"])
-            worker.last += self.printer.lines(worker.title, message["stream"], message["lines"])
+            self.on_lines(worker, message["stream"], message["lines"], message.get("open"))
         if "writes" in message:
             self.on_writing(worker)
         if "complete" in message:
@@ -179,6 +181,13 @@ class Job:
         if worker.status is not None:  # an exit is told before the last lines
             self.end_the_silent()
             self.dismiss_servers()
+
+    def on_lines(self, worker, stream, texts, unfinished=None):
+        whole, rest = worker.joined(stream, texts, unfinished is not None)
+        worker.hear(whole)
+        worker.last += self.printer.lines(worker.title, stream, whole)
+        if rest and unfinished == "pause":
+            self.printer.unfinished(worker.title, stream, rest)
 
     def on_waiting(self, link, waits):
         """Its processes wait for others, or wait no more."""
@@ -207,17 +216,22 @@ class Job:
         self.events.unregister(link.connection)
         link.connection.close()
         self.links.discard(link)
+        for stream in link.worker.unfinished():
+            self.on_lines(link.worker, stream, [""])
         if link.worker.status is None:
             self.on_end(link.worker)
             self.on_failure(link.worker)
         elif link.worker.cut_off:
             say(f"lines of {link.worker.name()} may be missing: {link.worker.cut_off}")
-        if len(self.workers) == self.request.processes() and not self.links:
+        self.dismiss_servers()
+        if not self.links and len(self.workers) == self.request.processes():
             self.give(self.starter.leave_seconds)
+        elif not self.links and self.signal:
+            self.end_at_once()
 
     def on_failure(self, worker):
-        """The first one counts; those that were told to end do not."""
-        if self.failed or worker.told or self.level > 0:
+        """The first one counts; those that were told to end do not, nor do those that lose them."""
+        if self.failed or worker.told or self.level > 0 or self.signal:
             return
         self.failed = worker
         if self.variables is None:  # nobody has begun
@@ -244,17 +258,20 @@ class Job:
         and ended, nobody waits for it."""
         silent = set().union(*(worker.silent for worker in self.workers.values()))
         left = self.running()
-        if self.level > 0 or not left or len(self.workers) < self.request.processes():
+        if self.level > 0 or self.signal or not left or len(self.workers) < self.request.processes():
             return
         if all(worker.rank in silent for worker in left):
             self.failed = self.failed or left[0]
             self.on_deadline()
 
     def dismiss_servers(self):
-        """Servers end when the workers' stores have closed. Workers that had none leave them waiting."""
-        workers = [worker for rank, worker in self.workers.items() if rank < self.request.workers]
-        ended = len(workers) == self.request.workers and all(worker.status is not None for worker in workers)
-        if ended and self.level == 0 and self.failed is None and self.running():
+        """Servers end when the workers' stores have closed. Workers that had none leave them waiting, and so do workers
+        that a signal has ended."""
+        if self.level > 0 or not self.running() or any(self.is_worker(each) for each in self.running()):
+            return
+        if self.signal:
+            self.step()
+        elif self.failed is None and all(self.has_ended(rank) for rank in range(self.request.workers)):
             self.give(STEP_SECONDS if self.complete else IDLE_SERVERS_SECONDS)
 
     def dismiss_idle_servers(self):
@@ -262,19 +279,56 @@ class Job:
         if self.complete:  # the scheduler's word came later than the worker's end
             return
         for link in self.links:
-            if link.worker.rank >= self.request.workers:
+            if not self.is_worker(link.worker):
                 link.order()
 
     def on_signal(self):
         for number in os.read(self.wake, 4096):
-            if number != signal.SIGCHLD:
-                self.signal = self.signal or number
-                self.step()
+            if number in ENDING:
+                self.on_end_signal(number)
+            elif number in ANNOUNCING:
+                self.pass_on(number)
         if self.process and self.process.poll() is not None:
             self.give(LINGER_SECONDS)
 
+    def on_end_signal(self, number):
+        """The first asks the workers to end, which have the grace for it; the second ends everything at once."""
+        now = time.monotonic()
+        if self.signal == number and now < self.signalled_at + ECHO_SECONDS:
+            return
+        is_first, self.signal, self.signalled_at = self.signal is None, self.signal or number, now
+        if not is_first:
+            self.end_at_once()
+        elif self.level > 0 or self.variables is None or not any(map(self.is_worker, self.running())):
+            self.step()
+        else:
+            self.ask_workers()
+
+    def pass_on(self, number):
+        """To the workers alone, which may know of it. The helpers and what starts them do not pass it on, so that it
+        comes once."""
+        for link in self.links:
+            if self.is_worker(link.worker):
+                link.pass_on(number)
+
+    def ask_workers(self):
+        """Servers go on, for a worker may need them to save its state."""
+        self.gather_by = self.dismiss_by = None
+        asked = [link for link in self.links if self.is_worker(link.worker)]
+        say(f"{signal.Signals(self.signal).name} came: {len(asked)} worker{'s' * (len(asked) > 1)} "
+            f"{'have' if len(asked) > 1 else 'has'} {self.request.grace:g} s to end; a second signal ends all at once")
+        for link in asked:
+            link.ask(self.request.grace)
+        self.give(self.request.grace)
+
     def running(self):
         return [link.worker for link in self.links if link.worker.status is None]
+
+    def is_worker(self, one):
+        return one.rank < self.request.workers
+
+    def has_ended(self, rank):
+        return rank in self.workers and self.workers[rank].status is not None
 
     # Ending
 
@@ -302,6 +356,17 @@ class Job:
             self.process.terminate()
         else:
             self.end_now()
+
+    def end_at_once(self):
+        """The starter is asked to end, not killed: it may have to take a job back from a batch system."""
+        if self.level > 1:
+            self.end_now()
+            return
+        self.level, self.gather_by = 2, None
+        for link in self.links:
+            link.kill()
+        self.process.terminate()
+        self.give(STEP_SECONDS)
 
     def end_now(self):
         """A shim that loses its connection kills its command, and the starter's end ends its helpers."""

@@ -7,7 +7,7 @@ import subprocess
 from launcher import helper
 from launcher.options import UsageError
 from launcher.programs import must_find
-from launcher.starter import Starter, groups, place
+from launcher.starter import Starter, carried, groups, place
 
 # Open MPI 4.1 says this when a process is lost and the others may go on; it means nothing to a user.
 NOISE = re.compile(r"(PMIX ERROR: BAD-PARAM in file .*/pmix_event_notification|"
@@ -51,5 +51,6 @@ def words(mpirun, request, placement, forwarded, server=None):
 
 
 def starter(request, placement, env, forwarded, server):
+    env, forwarded = carried(env, forwarded)
     line = words(find_mpirun(request), request, placement, forwarded, server)
     return Starter("mpirun", line, env)

@@ -48,6 +48,7 @@ class Request:
     launcher: str
     sync_dst_dir: Optional[str]
     env: List[str]
+    no_env: List[str]
     prefix: bool
     grace: float
     command: List[str]
@@ -104,12 +105,15 @@ def make_parser():
         help="a variable that every worker gets, from here or with the value given; may be "
              "repeated (default: PATH VIRTUAL_ENV PYTHONPATH LD_LIBRARY_PATH and what starts with "
              "DMLC_ PS_ TUTTI_ OMP_ MXNET_; example: --env HF_HOME)")
+    add("--no-env", action="append", default=[], metavar="NAME",
+        help="a variable that does not travel from here to other hosts, where the shell there may set it; may be "
+             "repeated (default: none; example: --no-env PATH)")
     add("--no-prefix", dest="prefix", action="store_false",
         help="print lines as they are, without [worker 1] (default: with it, when there is more "
              "than one worker; example: --no-prefix)")
     add("--grace", type=float, default=30.0, metavar="SECONDS",
-        help="after the first failure the others have this long to end by themselves, as by saving "
-             "a checkpoint (default: 30; example: --grace 120)")
+        help="after the first failure the others have this long to end by themselves, as by saving a checkpoint; so "
+             "have all workers after Ctrl-C or SIGTERM (default: 30; example: --grace 120)")
     return parser
 
 
@@ -148,6 +152,9 @@ def check(given):
         raise UsageError(f"--grace {given.grace:g}: a time in seconds, 0 or more")
     check_state(given)
     check_variables(given.env)
+    for name in given.no_env:
+        if name in OWN_VARIABLES or name in {each.partition("=")[0] for each in given.env}:
+            raise UsageError(f"--no-env {name}: every process gets this variable, from the launcher or by --env")
     check_hosts(given)
 
 
@@ -222,6 +229,6 @@ def parse(words):
         servers = given.num_workers
     # As a shell has done it where it could.
     folder = given.sync_dst_dir and os.path.expanduser(given.sync_dst_dir)
-    return Request(given.num_workers, servers, mode, given.hostfile, launcher, folder, given.env,
+    return Request(given.num_workers, servers, mode, given.hostfile, launcher, folder, given.env, given.no_env,
                    given.prefix and (given.num_workers > 1 or mode == "ps"), given.grace, command,
                    server_options(given), given.server_state, given.durable not in (None, "off"))

@@ -4,6 +4,11 @@ import os
 import signal
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+# Users and batch systems ask a process to end by these signals.
+ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
+# They announce something by these, such as that a job's time is nearly up. Each ends a process that has no handler.
+ANNOUNCING = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU,
+              signal.SIGPWR)
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -12,14 +17,17 @@ def adopt_orphans():
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def dies_with_parent(number):
-    """To call in a child before exec: it gets this signal when this process dies, however it dies."""
+def dies_with_parent(number, ignored=()):
+    """To call in a child before exec: it gets this signal when this process dies, however it dies. The program that it
+    becomes ignores the others."""
     mine = os.getpid()
 
     def prepare():
         prctl(PR_SET_PDEATHSIG, number)
         if os.getppid() != mine:
             os._exit(128 + number)
+        for each in ignored:
+            signal.signal(each, signal.SIG_IGN)
 
     return prepare
 

@@ -3,13 +3,14 @@
 mpirun, ssh or a batch system starts this in the command's place. Over a connection to the launcher it sends who it is,
 the command's lines and its exit status; so what started it sees success whatever happens, and leaves the survivors
 alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
-file goes to other hosts as text, with contact.py, notices.py, processes.py, sealed_lines.py and trust.py, which is all
-of ours that it may import.
+file goes to other hosts as text, with contact.py, lines.py, notices.py, processes.py, sealed_lines.py and trust.py,
+which is all of ours that it may import.
 """
 import errno
 import json
 import os
 import pty
+import re
 import selectors
 import signal
 import socket
@@ -19,11 +20,12 @@ import termios
 import time
 
 from launcher.contact import connect, is_cut_off
+from launcher.lines import Lines
 from launcher.notices import Notices
-from launcher.processes import (PR_SET_PDEATHSIG, adopt_orphans, dies_with_parent, end_all, lives_below, prctl,
-                                signal_all)
+from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent,
+                                end_all, lives_below, prctl, signal_all)
 from launcher.sealed_lines import Forged
-from launcher.trust import enter_folder, problem_of_program
+from launcher.trust import enter_folder, find, problem_of_program
 
 # What standard output says, to the crew, once the launcher has welcomed this process.
 UP = "up"
@@ -31,16 +33,18 @@ UP = "up"
 # saying anything, and how much it may say.
 DRAIN_SECONDS = 0.5
 DRAIN_BYTES = 1 << 20
-# From SIGTERM to SIGKILL.
+# From SIGTERM to SIGKILL, for a command that has had its time.
 TERM_SECONDS = 3.0
 # What a server starts to write its state (lib/ps/storage.cc).
 WRITER = "tutti-state"
+# In JSON those that a program which carries its own variables on must not have itself.
+WORKERS_VARIABLES = "TUTTI_LAUNCH_VARIABLES"
+# Python ends with such a line if it lacks a module, and a shell if it finds no program.
+MISSING = re.compile(rb"^((ModuleNotFoundError|\S*python\S*): No module named .*|\S*sh: .*not found)\n\Z", re.M)
 # What an order may tell the command by.
 ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
-LONGEST_LINE = 65536
 # The exit status of a command that is not started because of what was asked for.
 NOT_BEGUN = 2
-ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 # How often it looks whether the launcher's host is silent.
 LOOK_SECONDS = 5.0
 # A server that is killed now and then, in a long job, is none that is killed again and again.
@@ -75,6 +79,15 @@ def listen_for_scheduler(address, variables):
                           f"{os.strerror(error.errno)}; choose another port, or make the port free") from error
 
 
+def surroundings(command):
+    """Where programs and modules are looked for here; of a command of Python, the Python that it is."""
+    names = [word for word in command[:1] if "python" in word] or ["python3", "python"] if command else []
+    pythons = [f"{name} is {find(name) or 'not in PATH'}" for name in names]
+    variables = ("PATH", "PYTHONPATH") if command else ("PATH",)
+    paths = [f"{name} there is {os.environ.get(name, 'not set')}" for name in variables]
+    return f"on {os.uname().nodename} " + ", ".join(pythons + paths)
+
+
 class Restarts:
     """How often a command is started again: so many times within RESTARTS_SECONDS."""
 
@@ -96,20 +109,28 @@ class Shim:
 
     def __init__(self, link, group):
         """`group`: of equal processes, one of which this is. `restarts` there: how often the command is started again,
-        where signals that nobody ordered end it; `owners`: who may own it beside root and this user."""
+        where signals that nobody ordered end it; `owners`: who may own it beside root and this user; `grace`: how many
+        seconds it has to end where a signal to this process asks for that; `ignored`: signals that the command ignores
+        unless it says otherwise."""
         self.link, self.command, self.owners = link, group["command"], group.get("owners")
+        self.grace, self.ignored = group.get("grace", TERM_SECONDS), group.get("ignored", ())
         self.restarts, self.variables = Restarts(group.get("restarts", 0)), {}
         self.listener = None       # that the command takes over
         self.told = False          # did the launcher or mpirun order the end
+        self.killed = False        # and once more
+        self.code = None           # how the command ended; its status once what it started has ended, too
         self.wrote = False         # did it write its state when its time was last up
         self.deadline = None       # of what comes next
         self.status = None         # of the command
-        self.partial = {}          # descriptor -> (stream, bytes of an unfinished line)
+        self.outputs = {}          # descriptor: its lines
+        self.said = b""            # its last bytes on standard error
         self.drained = 0           # bytes of output since the command has ended
         self.events = selectors.DefaultSelector()
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
-        for number in (signal.SIGCHLD, *ENDING):
+        # Others may send the announcing ones to this process and to the command alike. This one only outlives them. It
+        # does not ignore them, for the command would inherit that.
+        for number in (signal.SIGCHLD, *ENDING, *ANNOUNCING):
             signal.signal(number, lambda *_: None)
         # Also while it sends, which may block.
         signal.signal(signal.SIGALRM, self.look_at_link)
@@ -128,11 +149,11 @@ class Shim:
         try:
             self.child = self.started(their_out, their_err)
         except OSError as error:
-            os.write(their_err, f"cannot start {self.command[0]}: {error.strerror}\n".encode())
+            os.write(their_err, f"cannot start {self.command[0]}: {error.strerror}; {surroundings([])}\n".encode())
             self.status = 127 if isinstance(error, FileNotFoundError) else 126
         for stream, fd in ((1, out), (2, err)):
             os.close(their_out if stream == 1 else their_err)
-            self.partial[fd] = stream, b""
+            self.outputs[fd] = Lines(stream, self.send)
             self.events.register(fd, selectors.EVENT_READ, lambda fd=fd: self.on_output(fd))
         if self.status is not None:
             self.report_exit()
@@ -142,7 +163,7 @@ class Shim:
         if problem:
             raise PermissionError(errno.EACCES, problem)
         how = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err,
-               "preexec_fn": dies_with_parent(signal.SIGKILL)}
+               "preexec_fn": dies_with_parent(signal.SIGKILL, self.ignored)}
         if self.listener is None:
             return subprocess.Popen(self.command, **how)
         with self.listener as listener:  # once the command has ended nobody listens there
@@ -155,19 +176,16 @@ class Shim:
 
     def give_up(self, reason):
         """Before the command was started."""
-        self.send_lines(2, [reason.encode("utf-8", "surrogateescape")])
+        self.send_line(reason)
         self.send(exit=NOT_BEGUN, told=False)
 
     def send(self, **message):
         self.link.send(json.dumps(message).encode())
 
-    def send_lines(self, stream, lines):
-        if lines:
-            texts = [line.decode("utf-8", "surrogateescape") for line in lines]
-            self.send(stream=stream, lines=texts)
+    def send_line(self, text):
+        self.send(stream=2, lines=[text])
 
     def on_output(self, fd):
-        stream, kept = self.partial[fd]
         try:
             data = os.read(fd, 65536)
         except OSError:  # how a terminal says end of file
@@ -175,13 +193,13 @@ class Shim:
         if self.status is not None:
             self.drained += len(data)
             self.deadline = time.monotonic() + DRAIN_SECONDS
-        *lines, rest = (kept + data).split(b"\n")
-        if rest and (not data or len(rest) > LONGEST_LINE):
-            lines, rest = lines + [rest], b""
-        self.partial[fd] = stream, rest
-        self.send_lines(stream, lines)
+        self.outputs[fd].take(data)
+        if self.outputs[fd].stream == 2:
+            self.said = (self.said + data)[-4096:]
         if not data:
-            del self.partial[fd]
+            if self.outputs[fd].stream == 2 and MISSING.search(self.said):
+                self.send_line(f"launch.py: {surroundings(self.command)}")
+            del self.outputs[fd]
             self.events.unregister(fd)
             os.close(fd)
 
@@ -190,8 +208,9 @@ class Shim:
             self.link.connection.shutdown(socket.SHUT_RDWR)
 
     def on_order(self):
-        """Variables in JSON, where the scheduler is, start the command; an empty line ends it. {"ended": [[title, what
-        became of it] ...]} is for processes that wait."""
+        """Variables in JSON, where the scheduler is, start the command; an empty line ends it, and so does {"grace":
+        seconds}, which leaves it so much time. {"signal": number} is for the command itself, {"ended": [[title, what
+        became of it] ...]} for processes that wait."""
         orders = self.link.receive()
         if orders is None:
             raise ConnectionError("the launcher is gone")
@@ -199,28 +218,43 @@ class Shim:
             told = json.loads(order) if order else {}
             if not order:
                 self.end_command()
+            elif "grace" in told:
+                # The launcher ends it then. The time beyond is for one that is stopped.
+                self.end_command(told["grace"] + TERM_SECONDS)
+            elif "signal" in told:
+                self.pass_on(told["signal"])
             elif "ended" in told:
                 self.notices.tell(told["ended"])
             elif self.child is None and self.status is None:
                 self.start({name: told[name] for name in ROOT_VARIABLES if name in told})
 
+    def pass_on(self, number):
+        """A command that has not been started yet has nothing to be told of."""
+        if number in ANNOUNCING and self.child is not None and self.code is None:
+            os.kill(self.child.pid, number)
+
     def on_signal(self):
         numbers = os.read(self.wake, 4096)
         if any(number in ENDING for number in numbers):
-            self.end_command()
+            self.end_command(self.grace)
         while self.reap():
             pass
+        if self.code is not None and self.status is None:
+            self.report_when_all_ended()
 
-    def end_command(self):
-        """The first time politely. What is stopped goes on, or it would not hear of it."""
+    def end_command(self, seconds=TERM_SECONDS):
+        """Asks the command to end the first time, and kills it the second. The shim asks for the second time itself
+        after so many seconds. It continues stopped processes, for they would not get the signal."""
         if self.status is None and self.child is None:
             self.told, self.status = True, 128 + signal.SIGTERM
             self.report_exit()
         elif self.status is None:
             signal_all(signal.SIGKILL if self.told else signal.SIGTERM)
             signal_all(signal.SIGCONT)
-            self.told = True
-            self.deadline = time.monotonic() + TERM_SECONDS
+            self.killed, self.told = self.told, True
+            self.deadline = time.monotonic() + (TERM_SECONDS if self.killed else seconds)
+            if self.code is not None:
+                self.report_when_all_ended()
 
     def on_deadline(self):
         """A server that writes its state takes its time, for this would be the last one."""
@@ -246,10 +280,17 @@ class Shim:
     def on_exit(self, code):
         if code < 0 and not self.told and self.restarts.take():
             name = signal.Signals(-code).name
-            self.send_lines(2, [f"launch.py: {name} ended it; it is started again".encode()])
+            self.send_line(f"launch.py: {name} ended it; it is started again")
             self.start(self.variables)
             return
-        self.status = code if code >= 0 else 128 - code
+        self.code = code if code >= 0 else 128 - code
+        self.report_when_all_ended()
+
+    def report_when_all_ended(self):
+        """A shell that is asked to end does so at once, while the program that it runs saves its state."""
+        if self.told and not self.killed and descendants():
+            return
+        self.status = self.code
         self.report_exit()
 
     def report_exit(self):
@@ -262,19 +303,26 @@ class Shim:
         command's last lines may lie here unread."""
         if self.status is None:
             return False
-        if not self.partial or self.drained > DRAIN_BYTES:
+        if not self.outputs or self.drained > DRAIN_BYTES:
             return True
         return time.monotonic() >= self.deadline and not self.events.select(0)
 
+    def seconds_left(self):
+        """Until the next deadline; None without one."""
+        times = [lines.pause_at for lines in self.outputs.values()] + [self.deadline]
+        times = [at for at in times if at is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
     def run(self):
         while not self.over():
-            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-            for key, _ in self.events.select(left):
+            for key, _ in self.events.select(self.seconds_left()):
                 key.data()
+            for lines in self.outputs.values():
+                lines.pause()
             if self.status is None and self.deadline and time.monotonic() >= self.deadline:
                 self.on_deadline()
-        for stream, rest in self.partial.values():
-            self.send_lines(stream, [rest] if rest else [])
+        for lines in self.outputs.values():
+            lines.take(b"")
 
 
 def part_of(groups, number):
@@ -318,12 +366,13 @@ def main():
     adopt_orphans()
     told = json.loads(sys.argv[1] if len(sys.argv) > 1 else sys.stdin.readline())
     os.environ.update(told.get("env", {}))
+    os.environ.update(json.loads(os.environ.pop(WORKERS_VARIABLES, "{}")))
     token, _, places = os.environ.pop("TUTTI_LAUNCH_CONTACT").partition("@")
     number = index_of(told)
     who = json.dumps({"rank": number, "host": os.uname().nodename})
     link = connect(places.split(","), token.encode(), who.encode())
     if "number" in told:
-        print(UP, flush=True)
+        print(f"\n{UP}", flush=True)  # on a line of its own: a .bashrc may have begun one
     try:
         enter(link, told, number, parent)
     except Forged as error:

@@ -1,12 +1,16 @@
 """What starts a job's processes, and what they are told."""
 import dataclasses
+import json
 import os
 import re
 import secrets
+import signal
 from typing import Dict, List
 
 from launcher import servers
 from launcher.options import UsageError
+from launcher.processes import ANNOUNCING
+from launcher.shim import WORKERS_VARIABLES
 
 # By these a process gets into its job. Those of the launcher's own environment are for other jobs; those of its job are
 # for the processes alone, for batch systems store the variables of what they start, and show them to everyone.
@@ -55,7 +59,19 @@ def environment(request, contact):
     if request.sync_dst_dir:  # what lies beside the script wins
         for name in ("PYTHONPATH", "LD_LIBRARY_PATH"):
             env[name] = ":".join(filter(None, [request.sync_dst_dir, env.get(name)]))
-    return env, sorted(named | {name for name in env if FORWARDED.match(name)})
+    return env, sorted((named | {name for name in env if FORWARDED.match(name)}) - set(request.no_env))
+
+
+def carried(env, forwarded):
+    """(the environment of a program that carries its own variables on, names of those that it carries). Variables
+    that differ from this environment are for the workers. They would change the program itself, or its ssh, so one
+    variable of its own carries them all."""
+    others = {name: env[name] for name in forwarded
+              if os.environ.get(name) != env[name] and not name.startswith("TUTTI_")}
+    own = {name: value for name, value in env.items() if name not in others}
+    own.update((name, os.environ[name]) for name in others if name in os.environ)
+    own[WORKERS_VARIABLES] = json.dumps(others)
+    return own, [*(name for name in forwarded if name not in others), WORKERS_VARIABLES]
 
 
 def place(request):
@@ -67,15 +83,20 @@ def place(request):
 
 
 def groups(request, server):
-    """The processes by number: equal ones in groups."""
-    workers = {"count": request.workers, "command": request.command}
+    """The processes by number: equal ones in groups. A batch system may announce something to all of them, and it means
+    the workers."""
+    workers = {"count": request.workers, "command": request.command, "grace": request.grace}
+    if request.launcher == "sge":
+        workers["ignored"] = [signal.SIGUSR1, signal.SIGUSR2]
     if request.mode == "mpi":
         return [workers]
     owners = servers.owners(request.command)
     return [{**workers, "role": "worker"},
             {"count": request.servers, "role": "server", "command": [server, *request.server_options], "owners": owners,
+             "ignored": ANNOUNCING,
              "restarts": MOST_RESTARTS if request.survives else 0},
-            {"count": 1, "role": "scheduler", "command": [server], "owners": owners, **address_of_scheduler(request)}]
+            {"count": 1, "role": "scheduler", "command": [server], "owners": owners, "ignored": ANNOUNCING,
+             **address_of_scheduler(request)}]
 
 
 def address_of_scheduler(request):

@@ -9,6 +9,8 @@ from launcher.output import as_on_terminal
 from launcher.sealed_lines import WELCOME, Forged
 
 LAST_LINES = 10
+# Of characters; a longer one is cut there, for it is kept in memory until it ends.
+LONGEST_LINE = 16 << 20
 # How a line begins that tutti logs, where it begins. The same words elsewhere are the program's own, or a quotation.
 LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti\[rank (\d{1,9})\] (?:error|critical): "
 # What it logs in a process that survives a peer, or gives up waiting for one.
@@ -42,9 +44,25 @@ class Worker:
         self.writes = False   # of a server that was told to end: does it write its state first
         self.cut_off = None   # why its connection was ended here
         self.last = collections.deque(maxlen=LAST_LINES)
+        self.parts = {}       # of lines that are not finished, by stream
         self.lost = None      # the rank that it says it lost
         self.lost_left = False  # which left in order
         self.silent = set()   # the ranks that run perhaps, but say nothing any more
+
+    def joined(self, stream, texts, is_open):
+        """(the lines that are complete now, how far the next one is). `texts` go on where the last ones ended, and the
+        last one is not finished where `is_open`."""
+        text = "".join([*self.parts.pop(stream, ()), texts[0]])
+        whole = [text, *texts[1:]]
+        if not is_open or len(whole[-1]) > LONGEST_LINE:
+            return whole, ""
+        rest = whole.pop()
+        self.parts[stream] = [rest]
+        return whole, rest
+
+    def unfinished(self):
+        """The streams whose last line has begun."""
+        return list(self.parts)
 
     def hear(self, lines):
         """The first loss counts, for it is the cause of others."""
@@ -122,7 +140,9 @@ def hello_of(line):
 
 def are_lines(texts):
     """Whether they are one line each, and can be written as they came."""
-    if not isinstance(texts, list) or not all(isinstance(text, str) and "\n" not in text for text in texts):
+    if not isinstance(texts, list) or not texts:
+        return False
+    if not all(isinstance(text, str) and "\n" not in text for text in texts):
         return False
     try:
         "".join(texts).encode("utf-8", "surrogateescape")
@@ -132,14 +152,15 @@ def are_lines(texts):
 
 
 def message_of(line):
-    """{"stream": 1 or 2, "lines": [text ...]}, {"exit": code, "told": whether by order}, {"port": one that is free for
-    the scheduler}, {"writes": true} of a server that is to end and writes its state, {"waits": whether its processes
+    """{"stream": 1 or 2, "lines": [text ...]}, with "open": "more" or "pause" where the last text is a part of a line,
+    which goes on or has come to a pause, {"exit": code, "told": whether by order}, {"port": one that is free for the
+    scheduler}, {"writes": true} of a server that is to end and writes its state, {"waits": whether its processes
     wait for others}, {"complete": true} of the scheduler to which all others have come, or None."""
     said = parsed(line)
     if not isinstance(said, dict):
         return None
-    if said.keys() == {"stream", "lines"} and is_whole(said["stream"], 1, 2) and are_lines(said["lines"]):
-        return said
+    if said.keys() - {"open"} == {"stream", "lines"} and is_whole(said["stream"], 1, 2) and are_lines(said["lines"]):
+        return said if said.get("open", "more") in ("more", "pause") else None
     if said.keys() == {"exit", "told"} and is_whole(said["exit"], 0, 255) and isinstance(said["told"], bool):
         return said
     if said.keys() == {"port"} and is_whole(said["port"], 1, 65535):
@@ -194,9 +215,22 @@ class Link:
         """Tells the shim's processes who has ended, and how."""
         self.send(json.dumps({"ended": [[one.title, f"{one.name()} {one.fate()}"] for one in workers]}).encode())
 
+    def ask(self, seconds):
+        """Tells the shim to ask its command to end, and to end it after this time."""
+        self.send(json.dumps({"grace": seconds}).encode())
+
     def order(self):
         """Tells the shim to end its command; told again, at once."""
         self.send(ORDER)
+
+    def pass_on(self, number):
+        """Tells the shim to send its command this signal."""
+        self.send(json.dumps({"signal": number}).encode())
+
+    def kill(self):
+        """Tells the shim to end its command at once."""
+        self.order()
+        self.order()
 
     def send(self, text):
         try:

@@ -13,6 +13,8 @@ IN_MPI = "no key was in flight"
 CREATING = CLOSING = f"{IN_MPI}|{NOTHING}"
 GRADIENT, WEIGHT, SHARES, REPLAYED = (rf"; in flight on rank \d+: .*'{key}'"
                                       for key in ("gradient", "weight", "shares", "replayed"))
+# The log's line, which the rank may have written when mpirun ends it, names keys alone.
+RECEIVING = rf"{NOTHING}; between two ranks: recv from rank \d+ with tag 0"
 # What is submitted may move while the rank dies.
 STAGES = {"start": IN_MPI, "duplicate": CREATING, "compare": CREATING, "connect": CREATING, "reserve": CREATING,
           "second": CREATING, "idle": NOTHING, "late": GRADIENT, "submitted": f"{GRADIENT}|{WEIGHT}|{NOTHING}",
@@ -108,6 +110,8 @@ class Case:
         """What a survivor's line names. Those that idle go on before they know of a rank that is stopped."""
         if self.leaves() or self.is_unseen() or self.ends_unseen():
             return ""
+        if self.runner == "launcher" and self.stage in ("recv", "sending"):
+            return RECEIVING
         return GRADIENT if (self.stage, self.how) == ("idle", "stop") else STAGES[self.stage]
 
     def left_in_peace(self):

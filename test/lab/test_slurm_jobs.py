@@ -15,7 +15,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/python"))
 import slurm
-from launching import LaunchCase, variables_of
+from launching import ANNOUNCING, COUNTS, LaunchCase, variables_of
 
 SKIPPED = 77
 SERVER, TRAIN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])  # for programs in other folders
@@ -81,6 +81,18 @@ class Slurm(LaunchCase):
         code, _, err = self.launch("--launcher", "slurm", "-n", 2, '[ "$DMLC_RANK" = 1 ] && exit 7; sleep 1')
         self.assertEqual(code, 7, err)
         self.assertIn("worker 1 on", err[err.index("was the first to fail") - 60:])
+
+    def counting(self):
+        return self.start("--launcher", "slurm", "-n", 2, "-s", 1, sys.executable, "-c", COUNTS)
+
+    def test_a_signal_that_announces_something_reaches_each_worker_once(self):
+        self.assert_announced_once(2, self.counting())
+
+    def test_so_does_one_that_slurm_sends_to_all_processes_of_the_job(self):
+        def to_all(number):
+            job = self.run_words("squeue", "--noheader", "--format=%A").strip()
+            self.run_words("scancel", f"--signal={number}", job)
+        self.assert_announced_once(2, self.counting(), to_all)
 
     def test_the_programs_of_slurm_have_no_secret_of_the_job_in_their_environment(self):
         process = self.start("--launcher", "slurm", "-n", 1, "-s", 1, "echo up; sleep 600")

@@ -13,6 +13,7 @@ import unittest
 
 from cifar10 import write_cifar10
 from ssh_lab import SECOND, SshCase, why_not
+from launching import COUNTS
 import hosts
 
 SLOW = sys.argv[-1] == "slow"
@@ -102,6 +103,9 @@ class Quick(Jobs):
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, err)
         self.assert_hosts_are_idle()
+
+    def test_a_signal_that_announces_something_reaches_each_worker_once(self):
+        self.assert_announced_once(2, self.start("-H", "hosts", "-n", 2, sys.executable, "-c", COUNTS))
 
     def test_the_jobs_key_is_in_no_command_line_on_any_host(self):
         process = self.begun()

@@ -12,6 +12,7 @@ using namespace tutti;
 using namespace store_test;
 using namespace std::chrono_literals;
 using Catch::Contains;
+using Catch::EndsWith;
 
 namespace {
 
@@ -132,16 +133,34 @@ TEST_CASE("a world of another size than the launcher says is an error, never a w
 
 TEST_CASE("a world of one that another MPI's launcher started as many is an error") {
   if (rank_and_size().second != 1) return;
-  for (const char* const variable : {"PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"}) {
-    const Variable own("OMPI_COMM_WORLD_SIZE", "");
+  const Variable own("OMPI_COMM_WORLD_SIZE", "");
+  const Variable mpirun("PMIX_RANK", "");
+  using Names = std::pair<const char*, const char*>;
+  for (const auto& [variable, rank] :
+       {Names{"PMI_SIZE", "PMI_RANK"}, Names{"SLURM_NTASKS", "PMIX_RANK"},
+        Names{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}, Names{"WORLD_SIZE", "RANK"},
+        Names{"WORLD_SIZE", "OTHER"}}) {
     const Variable others(variable, "4");
+    const Variable place(rank, "0");
     const Error error = error_of([] { make_store(); });
     CHECK(error.code() == ErrorCode::mismatch);
     CHECK_THAT(error.what(), Contains("MPI sees 1 process") && Contains("started 4") &&
                                  Contains(fmt::format("{}=4", variable)) &&
-                                 Contains("type instead: mpirun -n 4 PROGRAM"));
+                                 Contains("type instead: mpirun -n 4 PROGRAM") &&
+                                 EndsWith(fmt::format("unset {}", variable)));
   }
   check_alive(*make_store());
+}
+
+TEST_CASE("a batch system's size without its launcher's rank leaves one process alone") {
+  if (rank_and_size().second != 1) return;
+  const Variable own("OMPI_COMM_WORLD_SIZE", "");
+  const Variable mpirun("PMIX_RANK", "");
+  const Variable task("SLURM_PROCID", "0");  // a batch script has one, and no step
+  for (const char* const variable : {"PMI_SIZE", "SLURM_NTASKS"}) {
+    const Variable others(variable, "4");
+    check_alive(*make_store());
+  }
 }
 
 TEST_CASE("a rank without room for the shared memory fails create on every rank") {

@@ -18,7 +18,7 @@ namespace {
 /// Not rank 0, which leaves last.
 constexpr int leaver = 1;
 /// Longer than closing a store takes.
-constexpr auto held = 400ms;
+constexpr auto held_for = 400ms;
 /// Floats: what travels with a gate, what MPI sends at once, what it does not, and several parts.
 constexpr std::size_t sizes[] = {2000, 10'000, 100'000, 1'000'000};
 
@@ -61,7 +61,7 @@ class Receipts {
 void bring(KVStore& store, Verb verb, std::size_t size) {
   std::vector<float> value(size, static_cast<float>(store.rank()));
   const Tensor tensor(value.data(), {static_cast<std::int64_t>(size)}, DType::f32);
-  if (store.rank() == leaver) hold_messages(held);
+  if (store.rank() == leaver) hold_messages(held_for);
   const int ranks = store.num_workers();
   const bool sums = verb == Verb::pushpull;
   (sums ? store.pushpull(1, tensor, tensor) : store.broadcast(1, tensor, leaver)).wait();

@@ -25,10 +25,10 @@ using net::ConstBytes;
 
 namespace {
 
-constexpr auto patience = 5s;
+constexpr auto longest_silence = 5s;
 
 void send_raw(const base::Fd& socket, ConstBytes bytes) {
-  while (!bytes.empty() && net::wait_writable(socket, Clock::now() + patience)) {
+  while (!bytes.empty() && net::wait_writable(socket, Clock::now() + longest_silence)) {
     const ssize_t count = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (count <= 0) return;  // it was closed
     bytes = bytes.subspan(static_cast<std::size_t>(count));
@@ -38,7 +38,7 @@ void send_raw(const base::Fd& socket, ConstBytes bytes) {
 /// Whether the other end closes within the time.
 bool is_closed(const base::Fd& socket) {
   std::array<std::byte, 4096> bytes;
-  while (net::wait_readable(socket, Clock::now() + patience)) {
+  while (net::wait_readable(socket, Clock::now() + longest_silence)) {
     if (::recv(socket.get(), bytes.data(), bytes.size(), 0) <= 0) return true;
   }
   return false;
@@ -46,7 +46,7 @@ bool is_closed(const base::Fd& socket) {
 
 base::Fd connected(std::uint16_t port) {
   base::Fd socket = net::start_connecting("127.0.0.1", port, "");
-  net::wait_writable(socket, Clock::now() + patience);
+  net::wait_writable(socket, Clock::now() + longest_silence);
   return socket;
 }
 
@@ -90,7 +90,7 @@ class Intruder {
     return net::prove_to(
         std::move(ways),
         {.rank = rank, .secret = secret, .purpose = ps::server_purpose(welcome_.job + jobs_off)}, 0,
-        Clock::now() + patience);
+        Clock::now() + longest_silence);
   }
   net::ProvenPeer call() const { return call(0, job_.secret); }
   const net::Secret& secret() const { return job_.secret; }
@@ -115,7 +115,7 @@ class Intruder {
     net::MessageReader messages;
     Bytes answer;
     std::array<std::byte, 4096> bytes;
-    while (net::wait_readable(peer.socket, Clock::now() + patience)) {
+    while (net::wait_readable(peer.socket, Clock::now() + longest_silence)) {
       const ssize_t count = ::recv(peer.socket.get(), bytes.data(), bytes.size(), 0);
       if (count <= 0) return "nothing";
       opener.feed(ConstBytes(bytes).first(static_cast<std::size_t>(count)));

@@ -22,7 +22,7 @@ namespace {
 constexpr int workers = 3;
 constexpr int late = 2;
 
-Options impatient() {
+Options quick_to_give_up() {
   Options options = LocalJob::options();
   options.key_timeout = 1500ms;
   options.stall_report_after = 500ms;
@@ -53,7 +53,7 @@ std::vector<std::string> heard_of(LocalJob& job, const std::function<void(KVStor
         if (kv.rank() != late) given_up.count_down();
         return heard;
       },
-      type, impatient());
+      type, quick_to_give_up());
 }
 
 void push(KVStore& kv) {
@@ -112,7 +112,7 @@ TEST_CASE("a pull behind a push that fails by a time limit gets the value as it 
 
 TEST_CASE("a call that timed out is made again by all workers, whose sums are right") {
   for (const std::chrono::milliseconds lateness : {1500ms, 2500ms}) {
-    Options options = impatient();
+    Options options = quick_to_give_up();
     options.key_timeout = 1s;
     LocalJob job({.workers = 2, .servers = 1});
     const auto heard = job.run(

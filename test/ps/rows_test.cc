@@ -35,7 +35,7 @@ std::string rows_in(const Floats& out) {
   return text;
 }
 
-void init(KVStore& kv) {
+void init_table(KVStore& kv) {
   Floats value(rows * columns);
   std::iota(value.begin(), value.end(), 1.0F);
   kv.init({"w"}, {table(value)});
@@ -49,7 +49,7 @@ std::string pulled(KVStore& kv, std::vector<T> ids, const Shape& shape, DType dt
 }
 
 std::string all_kinds_of_ids(KVStore& kv) {
-  init(kv);
+  init_table(kv);
   std::string text;
   text += pulled<std::int64_t>(kv, {1, 4}, {2}, DType::i64) + " ";
   text += pulled<float>(kv, {5, 0, 5}, {3}, DType::f32) + " ";
@@ -74,7 +74,7 @@ TEST_CASE("rows come by ids of any type and shape, repeated or none, from any nu
 TEST_CASE("rows come to every device, of several keys, after the worker's own pushes") {
   LocalJob job({.workers = 2, .servers = 2, .big_count = 10});
   CHECK(job.run([](KVStore& kv) {
-    init(kv);
+    init_table(kv);
     Floats other(rows * columns, 0);
     kv.init({"v"}, {table(other)});
     std::iota(other.begin(), other.end(), 1.0F);
@@ -94,7 +94,7 @@ TEST_CASE("rows come to every device, of several keys, after the worker's own pu
 TEST_CASE("only the rows that are asked for travel") {
   LocalJob job({.workers = 1, .servers = 2, .big_count = 10});
   const auto said = job.run([](KVStore& kv) {
-    init(kv);
+    init_table(kv);
     const auto before = kv.counters().bytes_between_nodes;
     const std::string text = pulled<std::int64_t>(kv, {3}, {1}, DType::i64);
     const auto sent = kv.counters().bytes_between_nodes - before;
@@ -170,7 +170,7 @@ TEST_CASE("rows come into the tensor of a push that is on its way, which is not 
 TEST_CASE("ids that name no row, unknown keys and scalars are refused") {
   LocalJob job({.workers = 1, .servers = 2, .big_count = 10});
   const auto attempts = [](KVStore& kv) {
-    init(kv);
+    init_table(kv);
     std::string text;
     const auto attempt = [&](const auto& call) {
       try {

@@ -20,10 +20,10 @@ using Floats = std::vector<float>;
 
 namespace {
 
-constexpr auto patience = 20s;
+constexpr auto longest_wait = 20s;
 /// Of one piece; the sockets of a connection hold some of these.
 const Floats large(ps::largest_piece / sizeof(float), 1.5F);
-constexpr int many = 256;
+constexpr int many_answers = 256;
 
 /// A worker by hand: it reads its answers when the test says so.
 class Idler {
@@ -56,13 +56,15 @@ class Idler {
     }
     return server_.unwritten_bytes();
   }
-  void wait_for_answers() const { net::wait_readable(server_.socket(), Clock::now() + patience); }
+  void wait_for_answers() const {
+    net::wait_readable(server_.socket(), Clock::now() + longest_wait);
+  }
   /// Reads until it has had so many answers, or those to all that was said; how many are failures.
   int read() { return read(sequence_); }
   int read(std::uint64_t wanted) {
     int failed = 0;
     net::Parcel parcel;
-    const auto deadline = Clock::now() + patience;
+    const auto deadline = Clock::now() + longest_wait;
     while (answered_ < wanted) {
       server_.flush();
       scheduler_.beat();
@@ -91,7 +93,7 @@ class Idler {
     return net::prove_to(
         std::move(ways),
         {.rank = welcome_.rank, .secret = secret, .purpose = ps::server_purpose(welcome_.job)}, 0,
-        Clock::now() + patience);
+        Clock::now() + longest_wait);
   }
 
   net::Poller poller_;
@@ -108,14 +110,14 @@ TEST_CASE("a worker that does not read its answers is not heard until it does") 
   LocalJob job({.workers = 1, .servers = 1, .most_waiting_bytes = 1 << 20});
   Idler worker(job);
   worker.say(ps::Kind::init, "w", large);
-  for (int i = 0; i < many; ++i) worker.pull("w", large);
+  for (int i = 0; i < many_answers; ++i) worker.pull("w", large);
   CHECK(worker.send() == 0);
   worker.wait_for_answers();
-  for (int i = 0; i < many; ++i) worker.say(ps::Kind::push, "w", large);
+  for (int i = 0; i < many_answers; ++i) worker.say(ps::Kind::push, "w", large);
   const std::size_t left = worker.send();
-  CHECK(left > many / 2 * ps::largest_piece);
+  CHECK(left > many_answers / 2 * ps::largest_piece);
   // Some of them are not enough.
-  CHECK(worker.read(many / 4) == 0);
+  CHECK(worker.read(many_answers / 4) == 0);
   CHECK(worker.send() + 16 * ps::largest_piece > left);
   CHECK(worker.read() == 0);
   worker.finish();
@@ -140,9 +142,9 @@ TEST_CASE("a worker that does not read its answers is heard when another waits f
   });
   Idler worker(job);
   worker.say(ps::Kind::init, "w", large);
-  for (int i = 0; i < many; ++i) worker.pull("w", large);
+  for (int i = 0; i < many_answers; ++i) worker.pull("w", large);
   CHECK(worker.send() == 0);
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + longest_wait;
   while (log.text().find("far ahead") == std::string::npos && Clock::now() < deadline) {
     std::this_thread::sleep_for(5ms);
   }

@@ -80,10 +80,20 @@ class Create(Contract):
     def test_a_world_of_one_that_another_mpis_launcher_started_as_many_is_an_error(self):
         if rank_and_size()[1] > 1:
             self.skipTest("a world of several is none of one")
-        for variable in ("PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"):
-            with environment(OMPI_COMM_WORLD_SIZE="", **{variable: "4"}):
+        for variable, rank in (("PMI_SIZE", "PMI_RANK"), ("SLURM_NTASKS", "PMIX_RANK"),
+                               ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"), ("WORLD_SIZE", "RANK"),
+                               ("WORLD_SIZE", "OTHER")):
+            with environment(OMPI_COMM_WORLD_SIZE="", **{"PMIX_RANK": "", variable: "4", rank: "0"}):
                 self.refused(tutti.MismatchError, ["MPI sees 1 process", "started 4", f"{variable}=4",
-                                                   "type instead: mpirun -n 4"], make_store)
+                                                   "type instead: mpirun -n 4", f"unset {variable}"], make_store)
+        self.works()
+
+    def test_a_batch_systems_size_without_its_launchers_rank_leaves_one_process_alone(self):
+        if rank_and_size()[1] > 1:
+            self.skipTest("a world of several is none of one")
+        for variable in ("PMI_SIZE", "SLURM_NTASKS"):
+            with environment(OMPI_COMM_WORLD_SIZE="", **{"PMIX_RANK": "", "SLURM_PROCID": "0", variable: "4"}):
+                make_store().close()
         self.works()
 
     def test_a_rank_without_room_for_the_shared_memory_fails_create_on_every_rank(self):

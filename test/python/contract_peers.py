@@ -89,19 +89,46 @@ class Peers(Contract):
             passed(six).wait()
         self.assert_alive(kv)
 
+    def late(self, pending, rank, says):
+        self.refused(tutti.TimedOutError, (f"rank {rank} {says}",), lambda: pending, ranks=(rank,))
+
     def test_a_send_or_recv_that_its_peer_does_not_answer_ends_in_a_timeout_that_names_it(self):
         patient, _, _ = self.pair()
         kv = self.store(key_timeout=1)
         last, array = kv.num_workers - 1, np.zeros(6, np.float32)
         if kv.rank == 0:
-            for pending in (kv.send(array, last, 1), kv.recv(array.copy(), last, 2)):
-                self.refused(tutti.TimedOutError, (f"rank {last} did not make",), lambda waited=pending: waited,
-                             ranks=(last,))
+            sent, received = kv.send(array, last, 1), kv.recv(array.copy(), last, 2)
+            self.late(sent, last, "did not make the recv")
+            self.late(received, last, "did not make the send")
         patient.barrier()
+        self.assert_alive(kv)
+
+    def test_a_call_whose_counterpart_was_given_up_ends_in_a_timeout_and_the_calls_after_it_meet(self):
+        patient, _, _ = self.pair()
+        kv = self.store(key_timeout=1)
+        last, theirs = kv.num_workers - 1, np.zeros(1000, np.uint8)
+        old, new = letter(kv.rank, 1, 1000), letter(kv.rank, 2, 1000)
         if kv.rank == 0:
-            kv.send(array, last, 1).wait()
+            for pending in [kv.send(old, last, 1), kv.send(old, last, 2), kv.recv(theirs, last, 3)]:
+                self.late(pending, last, "did not make")
+        patient.barrier()
         if kv.rank == last:
-            kv.recv(array, 0, 1).wait()
+            self.late(kv.recv(theirs, 0, 1), 0, "gave up the send")
+            self.late(kv.recv(theirs, None, 2), 0, "gave up the send")
+            # Between nodes a rank hears of a send once it makes a call, which may be too late.
+            self.late(kv.send(old, 0, 3), 0, "")
+        patient.barrier()
+        for tag, source in ((1, 0), (2, None)):
+            if kv.rank == 0:
+                kv.send(new, last, tag).wait()
+            if kv.rank == last:
+                kv.recv(theirs, source, tag).wait()
+                self.assert_equal(theirs, letter(0, 2, 1000))
+        if kv.rank == 0:
+            kv.recv(theirs, last, 3).wait()
+            self.assert_equal(theirs, letter(last, 2, 1000))
+        if kv.rank == last:
+            kv.send(new, 0, 3).wait()
         patient.barrier()
         self.assert_alive(kv)
 
@@ -152,9 +179,11 @@ class Peers(Contract):
         theirs, pendings, called = np.zeros(3000, np.uint8), [], threading.Event()
 
         def answer(error):
-            if error is None:
-                pendings.extend((kv.send(letter(kv.rank, 1, 3000), after), kv.recv(theirs, before)))
-            called.set()
+            try:
+                if error is None:
+                    pendings.extend((kv.send(letter(kv.rank, 1, 3000), after), kv.recv(theirs, before)))
+            finally:
+                called.set()
         kv.pushpull("sum", np.zeros(1, np.float32)).then(answer)
         called.wait()
         for pending in pendings:

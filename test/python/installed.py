@@ -1,4 +1,6 @@
-"""The Python package in an environment of its own, as `pip install .` leaves it."""
+"""The Python package in an environment of its own, by a wheel that is made once for a tree."""
+import fcntl
+import hashlib
 import os
 import pathlib
 import shutil
@@ -12,6 +14,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "test/python"
 #: pip brings a newer meson than that of the tests' other builds, which adds this flag.
 COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
+#: Wheels of this tree, each in a folder named after what it was made of.
+WHEELS = ROOT / ".cache/wheels"
+KEPT_WHEELS = 6
+#: What a wheel is made of.
+SOURCES = ("bindings", "coordinator", "include", "lib", "scripts", "examples/command_line", "meson.build",
+           "meson_options.txt", "pyproject.toml", "README.md", "LICENSE")
 #: What pip says when nobody here is to blame: there is no such wheel for this machine, or no way to the index.
 NOT_HERE = ("No matching distribution found", "Max retries exceeded", "Read timed out")
 
@@ -31,6 +39,35 @@ def python_with(module):
         if subprocess.run([python, "-c", f"import {module}"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
             return python
     return None
+
+
+def hash_of(*words):
+    """Of these words, of the wheel's sources, and of this Python and the compiler."""
+    listed = said("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *SOURCES, cwd=ROOT)
+    made_of = hashlib.sha256(repr((words, sys.version, said("c++", "--version"))).encode())
+    for name in sorted(set(listed.split("\0")[:-1])):
+        path = ROOT / name
+        if path.is_file():
+            made_of.update(f"{name}\0{path.stat().st_mode}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return made_of.hexdigest()[:32]
+
+
+def wheel_of(python, *setup):
+    """The tree's wheel. The first test that asks makes it; the others, and later runs on the same tree, find it."""
+    place = WHEELS / hash_of(*setup)
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(place.glob("*.whl")):
+            for older in sorted(WHEELS.iterdir(), key=lambda folder: folder.stat().st_mtime)[:-KEPT_WHEELS]:
+                shutil.rmtree(older, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=place) as draft:
+                said(python, "-m", "pip", "wheel", *setup, "--no-deps", "--wheel-dir", draft, ROOT, "--quiet",
+                     timeout=1500, env=os.environ | COMPILER_CACHE)
+                wheel, = pathlib.Path(draft).glob("*.whl")
+                wheel.rename(place / wheel.name)
+    wheel, = place.glob("*.whl")
+    return wheel
 
 
 class Installed(unittest.TestCase):
@@ -66,12 +103,12 @@ class Installed(unittest.TestCase):
     @classmethod
     def setup(cls):
         """As the other builds of the tests are, for whose objects the compiler's cache is good then."""
-        quickly = [] if cls.build_type == "release" else ["-Doptimization=1"]
+        quickly = [] if cls.build_type == "release" else ["-Doptimization=1", "-Dunity=on", "-Dunity_size=8"]
         return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={cls.build_type}", *quickly, *cls.SETUP)]
 
     @classmethod
     def install(cls):
-        cls.pip("install", *cls.setup(), ROOT)
+        cls.pip("install", wheel_of(cls.python, *cls.setup()))
 
     def on_ranks(self, count, *words, timeout=60):
         """What the ranks of a job print. Open MPI may put lines of several ranks into one."""

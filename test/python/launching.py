@@ -45,6 +45,27 @@ exec env -i PATH={path} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=
 """
 
 
+#: A worker that counts the signals that announce something, and prints its counts when it is asked to end.
+COUNTS = """
+import collections, signal, sys
+counts = collections.Counter()
+def count(number, frame):
+    counts[number] += 1
+    if len(counts) == 7:
+        print("all came", flush=True)
+def show(number, frame):
+    print("counts", sorted(counts.values()), flush=True)
+    sys.exit(0)
+for name in ("USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "PWR"):
+    signal.signal(getattr(signal, "SIG" + name), count)
+signal.signal(signal.SIGTERM, show)
+print("up", flush=True)
+while True:
+    signal.pause()
+"""
+ANNOUNCING = [getattr(signal, "SIG" + name) for name in ("USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "PWR")]
+
+
 def add_ssh(folder, path="/usr/local/bin:/usr/bin:/bin"):
     """Puts it into this folder; it finds programs in `path`."""
     ssh = folder / "ssh"
@@ -146,6 +167,16 @@ class LaunchCase(unittest.TestCase):
 
     def assert_nothing_left(self, seconds=20):
         self.wait_until(lambda: not self.marked(), "every process of the job has ended", seconds)
+
+    def assert_announced_once(self, workers, process, signalled=None):
+        """Each worker of the job, which runs COUNTS, gets each of these signals once: the launcher's, or another's."""
+        self.wait_for_lines(process, workers, "up")
+        for number in ANNOUNCING:
+            (signalled or process.send_signal)(number)
+        self.wait_for_lines(process, workers, "all came")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=LIMIT)
+        self.assertEqual(out.count(f"counts {[1] * 7}"), workers, out + err)
 
     def wait_for_lines(self, process, count, text):
         """Reads lines until this text came so often; returns them."""

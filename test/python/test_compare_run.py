@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """compare.py as a command, on tiny sizes, and what it says when a program misbehaves.
 
-    test_compare_run.py BUILD [Run | AtLength] [unittest options]
+    test_compare_run.py BUILD [Smoke | Run | AtLength] [unittest options]
 """
 import json
 import pathlib
@@ -54,27 +54,7 @@ class RunCase(unittest.TestCase):
                              {".json", ".png", ".svg"})
 
 
-class Run(RunCase):
-    def test_the_node_suite_measures_judges_and_keeps(self):
-        done = self.compare("node", "--bytes", "4,64K")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"P2 +2 ranks, 64 KiB, tutti : quickest peer +>= 1 x +[\d.]+ x +(pass|short)")
-        self.assertIn("skipped: Horovod", done.stdout)
-        self.assertIn("yields when idle: false", done.stdout)
-        kept = self.record("node")
-        self.assertGreaterEqual({row["who"] for row in kept["rows"]},
-                                {"tutti", "tutti, shared", "Open MPI", "Open MPI, picked", "tutti, reproducible off"})
-        self.assertEqual(kept["machine"]["cores"] > 0, True)
-        self.assert_plotted(done, "node")
-
-    def test_the_negotiation_suite_counts_messages_with_replay_and_without(self):
-        done = self.compare("negotiation")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        sent = {row["replay"]: row["control_messages"] for row in self.record("negotiation")["rows"]}
-        self.assertLess(sent[True], sent[False] / 10)
-        self.assertGreater(sent[False], 200)
-        self.assert_plotted(done, "negotiation")
-
+class Smoke(RunCase):
     def with_bench(self, wrong):
         (self.folder / "benchmarks").mkdir()
         bench = self.folder / "benchmarks/allreduce_bench"
@@ -96,6 +76,28 @@ class Run(RunCase):
         done = self.with_bench(-1)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("it does not work", done.stderr)
+
+
+class Run(RunCase):
+    def test_the_node_suite_measures_judges_and_keeps(self):
+        done = self.compare("node", "--bytes", "4,64K")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"P2 +2 ranks, 64 KiB, tutti : quickest peer +>= 1 x +[\d.]+ x +(pass|short)")
+        self.assertIn("skipped: Horovod", done.stdout)
+        self.assertIn("yields when idle: false", done.stdout)
+        kept = self.record("node")
+        self.assertGreaterEqual({row["who"] for row in kept["rows"]},
+                                {"tutti", "tutti, shared", "Open MPI", "Open MPI, picked", "tutti, reproducible off"})
+        self.assertEqual(kept["machine"]["cores"] > 0, True)
+        self.assert_plotted(done, "node")
+
+    def test_the_negotiation_suite_counts_messages_with_replay_and_without(self):
+        done = self.compare("negotiation")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sent = {row["replay"]: row["control_messages"] for row in self.record("negotiation")["rows"]}
+        self.assertLess(sent[True], sent[False] / 10)
+        self.assertGreater(sent[False], 200)
+        self.assert_plotted(done, "negotiation")
 
 
 class AtLength(RunCase):
@@ -161,4 +163,4 @@ class AtLength(RunCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *(sys.argv[2:] or ["Run"])])
+    unittest.main(argv=[sys.argv[0], *(sys.argv[2:] or ["Smoke", "Run"])])

@@ -7,12 +7,14 @@ import sys
 import time
 import unittest
 
-from launching import LAUNCH, MPI, LaunchCase
+from launching import COUNTS, LAUNCH, MPI, LaunchCase
 
 RANK = "$OMPI_COMM_WORLD_RANK"
 # Leaves whatever can be left: a process in a session of its own, and one that ignores SIGTERM.
 CLING = ("setsid sleep 600 & (trap '' TERM INT HUP; echo up; sleep 600) & "
          "trap '' TERM INT HUP; wait; sleep 600")
+# Saves its state when it is asked to end.
+SAVES = "trap 'sleep 4; echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done"
 # What tutti logs on a rank that lost rank 1, in double quotes of a shell.
 LOST = "2026-11-24 10:51:47.123 tutti[rank " + RANK + "] error: rank 1 is lost: {}"
 # A worker that is in MPI; rank 1 dies there by kill -9.
@@ -182,8 +184,8 @@ class Command(LaunchCase):
 
 
 class End(LaunchCase):
-    def start_clinging(self):
-        process = self.start("-n", 2, *MPI, CLING)
+    def start_clinging(self, grace=1):
+        process = self.start("-n", 2, *MPI, "--grace", grace, CLING)
         self.wait_for_lines(process, 2, "up")
         self.assertGreater(len(self.marked()), 6)
         return process
@@ -202,6 +204,43 @@ class End(LaunchCase):
     def test_sigterm_ends_every_process(self):
         code, err = self.end_by(signal.SIGTERM)
         self.assertEqual(code, 143, err)
+        self.assert_nothing_left(2)
+
+    def saved(self, command):
+        """What two workers print that are asked to end when they are up, and need longer than a signal alone gave. A
+        program that the signal misses, because it has not started yet, would use up the whole grace."""
+        process = self.start("-n", 2, *MPI, command)
+        self.wait_for_lines(process, 2, "up")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 143, err)
+        self.assert_nothing_left(2)
+        return out.count("saved")
+
+    def test_a_worker_that_is_asked_to_end_has_the_grace_to_save_its_state(self):
+        self.assertEqual(self.saved(SAVES), 2)
+
+    def test_so_has_a_program_whose_shell_ends_at_once(self):
+        self.assertEqual(self.saved(f"({SAVES}); true"), 2)
+
+    def test_a_signal_that_announces_something_reaches_each_worker_once(self):
+        self.assert_announced_once(2, self.start("-n", 2, *MPI, sys.executable, "-c", COUNTS))
+
+    def test_one_that_every_process_but_the_command_gets_ends_nothing(self):
+        process = self.start("-n", 1, *MPI, "sh", "-c", "trap '' USR1; echo up; sleep 1; echo done")
+        self.wait_for_lines(process, 1, "up")
+        for pid in self.marked():
+            os.kill(pid, signal.SIGUSR1)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, out), (0, "done\n"), err)
+
+    def test_a_second_signal_ends_everything_at_once_whatever_the_grace(self):
+        process = self.start_clinging(grace=600)
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("SIGTERM came: 2 workers have 600 s to end; a second signal", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 143, err)
         self.assert_nothing_left(2)
 
     def test_a_job_under_nohup_outlives_its_terminal(self):

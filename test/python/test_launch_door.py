@@ -227,7 +227,7 @@ class Ports(unittest.TestCase):
     def test_the_command_gets_the_socket_and_the_helper_keeps_none(self):
         one = shim.Shim.__new__(shim.Shim)
         code = "import socket, sys; print(socket.socket(fileno=int(sys.argv[2])).getsockname()[1])"
-        one.command, one.owners, one.listener = [sys.executable, "-c", code], None, self.listening()
+        one.command, one.owners, one.ignored, one.listener = [sys.executable, "-c", code], None, (), self.listening()
         port = one.listener.getsockname()[1]
         with tempfile.TemporaryFile() as out, one.started(out, subprocess.DEVNULL) as process:
             self.assertEqual(one.listener.fileno(), -1)

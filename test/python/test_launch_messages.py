@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What the launcher hears of its workers, and what it says of them."""
 import contextlib
+import functools
 import io
 import itertools
 import json
 import pathlib
 import selectors
+import signal
 import sys
 import unittest
 from unittest import mock
@@ -222,6 +224,63 @@ class FirstToFail(JobCase):
             heard.on_message(heard.workers[1], {"exit": 5, "told": False})
         self.assertIn("1 more has 7 s to end", said.getvalue())
         self.assertIsNotNone(heard.deadline)
+
+
+class Signals(JobCase):
+    """A worker, a server and the scheduler, whose job has begun."""
+
+    def setUp(self):
+        self.heard = self.made(1, "--mode", "ps", "-s", "1", "--grace", "60")
+        self.heard.variables = {}
+        self.told = []
+        for rank, title in enumerate(("worker 0", "server 0", "scheduler")):
+            one = Worker(rank, "h", title)
+            self.heard.workers[rank] = one
+            how = {name: functools.partial(self.note, name, title) for name in ("ask", "order", "kill")}
+            self.heard.links.add(mock.Mock(worker=one, **how))
+        self.heard.process.poll.return_value = None
+
+    def note(self, how, title, *_):
+        self.told.append((how, title))
+
+    def signalled(self, *numbers, at=1000.0):
+        with mock.patch.object(job.os, "read", return_value=bytes(numbers)), \
+                mock.patch.object(job.time, "monotonic", return_value=at), contextlib.redirect_stderr(io.StringIO()):
+            self.heard.on_signal()
+        told, self.told = sorted(self.told), []
+        return told
+
+    def ended(self, rank):
+        self.heard.on_message(self.heard.workers[rank], {"exit": 143, "told": True})
+        return sorted(self.told)
+
+    def test_the_workers_have_the_grace_and_the_servers_outlive_them(self):
+        self.assertEqual(self.signalled(signal.SIGTERM), [("ask", "worker 0")])
+        self.assertEqual(self.heard.deadline, 1060.0)
+        self.assertEqual(self.ended(0), [("order", "scheduler"), ("order", "server 0"), ("order", "worker 0")])
+
+    def test_a_second_signal_ends_all_at_once_and_a_third_does_not_wait_for_what_started_them(self):
+        self.signalled(signal.SIGINT)
+        everyone = [("kill", title) for title in ("scheduler", "server 0", "worker 0")]
+        self.assertEqual(self.signalled(signal.SIGTERM, at=1001.0), everyone)
+        self.heard.process.terminate.assert_called_once()
+        with mock.patch.object(self.heard, "end_now") as end_now:
+            self.signalled(signal.SIGTERM, at=1002.0)
+        end_now.assert_called_once()
+
+    def test_a_signal_that_comes_twice_because_its_sender_also_signals_the_group_counts_once(self):
+        self.assertEqual(self.signalled(signal.SIGTERM, signal.SIGTERM), [("ask", "worker 0")])
+        self.assertEqual(self.signalled(signal.SIGTERM, at=1000.1), [])
+
+    def test_before_the_job_has_begun_all_end_at_the_first_signal(self):
+        self.heard.variables = None
+        self.assertEqual(len(self.signalled(signal.SIGTERM)), 3)
+
+    def test_what_servers_do_that_lose_an_asked_worker_is_no_failure(self):
+        self.signalled(signal.SIGTERM)
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.heard.on_message(self.heard.workers[1], {"exit": 1, "told": False})
+        self.assertIsNone(self.heard.failed)
 
 
 class Words(JobCase):

@@ -169,7 +169,7 @@ class Servers(FolderCase):
     def test_on_its_host_too_it_is_started_only_if_it_is_trusted(self):
         server = self.program("a/tutti-server")
         one = shim.Shim.__new__(shim.Shim)
-        one.command, one.owners, one.listener = [str(server)], [], None
+        one.command, one.owners, one.ignored, one.listener = [str(server)], [], (), None
         null = self.enterContext(open(os.devnull, "w"))
         with one.started(null, null) as process:
             self.assertEqual(process.wait(), 0)
@@ -191,7 +191,7 @@ class Destination(FolderCase):
         done = subprocess.run([*helper.python(True), helper.BOOT], input=told, capture_output=True, text=True,
                               check=False, env={**os.environ, "HOME": str(home)})
         self.assertEqual((done.stderr, done.returncode), ("", int(bool(done.stdout))))
-        return done.stdout.removeprefix(destination.REFUSED).rstrip().replace(f"{self.folder}/", "")
+        return done.stdout.lstrip("\n").removeprefix(destination.REFUSED).rstrip().replace(f"{self.folder}/", "")
 
     def test_a_folder_that_is_made_is_the_users_alone_and_so_are_those_above_that_it_needs(self):
         self.assertEqual(self.problem("a/b/job"), "")

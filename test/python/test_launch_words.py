@@ -125,6 +125,8 @@ class Options(unittest.TestCase):
     def test_values_that_cannot_be_are_refused(self):
         for grace in ("-1", "nan", "inf"):
             self.assertIn(f"--grace {grace}", self.refused(*LOCAL, "--grace", grace, "true"))
+        for words in (("--no-env", "TUTTI_MODE"), ("--no-env", "A", "--env", "A=1")):
+            self.assertIn("every process gets this variable", self.refused(*LOCAL, *words, "true"))
         self.assertIn("names no variable", self.refused(*LOCAL, "--env", "=3", "true"))
         for given in ("TUTTI_LAUNCH_CONTACT=x", "TUTTI_LAUNCH_CONTACT", "TUTTI_MODE=ps", "DMLC_ROLE=server",
                       "TUTTI_JOB_KEY", "DMLC_PS_ROOT_URI=h"):
@@ -211,7 +213,8 @@ class Mpirun(unittest.TestCase):
         for part in ("--enable-recovery", "-n 4", "--host a:2,b:2", "--wdir /tmp/job", "-x PATH -x PS_VERBOSE",
                      "--mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0"):
             self.assertIn(part, text)
-        self.assertEqual(json.loads(line[-1]), {"groups": [{"count": 4, "command": ["python", "train.py"]}],
+        group = {"count": 4, "command": ["python", "train.py"], "grace": 30}
+        self.assertEqual(json.loads(line[-1]), {"groups": [group],
                                                 "index": ["OMPI_COMM_WORLD_RANK", 0],
                                                 "folder": "/tmp/job", "folder_owner": 0})
         self.assertNotIn(str(ROOT), text, "another host may not have this folder")

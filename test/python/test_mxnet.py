@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """tutti's stores in Apache MXNet 1.9.1, which PyPI has: what scripts may count on, the examples, and ranks that fail.
 
-    test_mxnet.py BUILD_TYPE [slow]
+    test_mxnet.py BUILD_TYPE [smoke|slow]
+
+smoke: only what takes seconds. slow: only what takes minutes.
 """
 import os
 import pathlib
@@ -23,9 +25,9 @@ from mxnet_ssh import OverSsh, OverSshAtLength
 sys.path.insert(0, str(ROOT / "test/lab"))
 from layouts import main
 
-SLOW = sys.argv[-1] == "slow"
-if SLOW:
-    sys.argv.pop()
+KIND = sys.argv.pop() if sys.argv[-1] in ("smoke", "slow") else ""
+SMOKE = ("test_what_scripts_that_do_not_name_tutti_may_count_on",
+         "test_states_of_optimizers_go_on_in_another_job_with_other_servers")
 Installed.build_type = sys.argv.pop()
 #: Files whose sentences every number of ranks is told.
 SERVED = ("mxnet_served_values", "mxnet_served_optimizers", "mxnet_served_workers", "mxnet_served_async",
@@ -223,8 +225,8 @@ class AtLength(ServedExamples, Devices, Benchmarks, Files, Records, OverSshAtLen
 
 
 def load_tests(loader, _tests, _pattern):
-    return loader.loadTestsFromTestCase(AtLength if SLOW else MXNet)
+    return loader.loadTestsFromTestCase(AtLength if KIND == "slow" else MXNet)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main([f"MXNet.{name}" for name in SMOKE] if KIND == "smoke" else sys.argv[1:])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The Python package as its users get it: `pip install .` into a fresh environment, then examples and promises.
+"""The Python package as its users get it: by pip into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE TUTTI_SERVER [slow|sanitized]
+    test_package.py BUILD_TYPE TUTTI_SERVER [smoke|slow|sanitized]
 
-slow: only what takes long or much memory. sanitized: the package and the library within it are built for the address
-sanitizer, and whatever can run so is tried again; the rest is named, with why.
+smoke: only what takes seconds. slow: only what takes long or much memory. sanitized: the package and the library within
+it are built for the address sanitizer, and whatever can run so is tried again; the rest is named, with why.
 """
 import json
 import os
@@ -19,10 +19,12 @@ import unittest
 import venv
 
 import promised
-from installed import COMPILER_CACHE, HERE, ROOT, Installed, python_with, said
+from installed import COMPILER_CACHE, HERE, ROOT, Installed, python_with, said, wheel_of
 from promised import Learning, MorePromises, Promises
 
-KIND = sys.argv.pop() if sys.argv[-1] in ("slow", "sanitized") else ""
+KIND = sys.argv.pop() if sys.argv[-1] in ("smoke", "slow", "sanitized") else ""
+SMOKE = ("test_what_it_promises_to_a_process_alone", "test_the_contract_of_dist_sync_mpi",
+         "test_the_commands_that_it_brings")
 # Tests run in other folders.
 MorePromises.server = pathlib.Path(sys.argv.pop()).resolve()
 Installed.build_type = sys.argv.pop()
@@ -35,7 +37,7 @@ def readme_shell_lines():
             *re.search(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1].splitlines()]
 
 
-@unittest.skipIf(KIND, "another kind is asked for")
+@unittest.skipIf(KIND not in ("", "smoke"), "another kind is asked for")
 class Package(MorePromises, Learning):
     COUNTS = (3,)
 
@@ -138,9 +140,7 @@ class Slow(Promises, Learning):
 
     @classmethod
     def install(cls):
-        """By a wheel, which needs no sources any more."""
-        cls.pip("wheel", *cls.setup(), "--no-deps", "--wheel-dir", cls.top / "wheels", ROOT)
-        cls.wheel, = (cls.top / "wheels").iterdir()
+        cls.wheel = wheel_of(cls.python, *cls.setup())
         cls.pip("install", cls.wheel)
 
     def test_readmes_lines_work_when_pasted_into_a_shell_of_a_fresh_clone(self):
@@ -290,4 +290,5 @@ class Sanitized(MorePromises, Learning):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    chosen = [f"Package.{name}" for name in SMOKE] if KIND == "smoke" else []
+    unittest.main(argv=[sys.argv[0], *chosen], verbosity=2)

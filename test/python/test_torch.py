@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """tutti's process groups in PyTorch: what scripts may count on, the example, and ranks that fail.
 
-    test_torch.py BUILD_TYPE [newest]
+    test_torch.py BUILD_TYPE [smoke|newest]
 
-Runs in an environment of its own, on the torch that a Python of this machine has; Debian's is 1.13. newest: on PyPI's
-newest, without the libraries that only a GPU needs.
+Runs in an environment of its own, on the torch that a Python of this machine has; Debian's is 1.13. smoke: only what
+takes seconds. newest: on PyPI's newest, without the libraries that only a GPU needs.
 """
 import json
 import os
@@ -18,15 +18,15 @@ import tempfile
 import unittest
 
 import torch_wheel
-from installed import HERE, ROOT, Installed, python_with, said
+from installed import HERE, ROOT, Installed, python_with, said, wheel_of
 from launching import LaunchCase
 
 sys.path.insert(0, str(ROOT / "test/lab"))
 from layouts import main
 
-NEWEST = sys.argv[-1] == "newest"
-if NEWEST:
-    sys.argv.pop()
+KIND = sys.argv.pop() if sys.argv[-1] in ("smoke", "newest") else ""
+NEWEST = KIND == "newest"
+SMOKE = ("test_every_collective", "test_ranks_find_each_other", "test_what_the_page_shows")
 Installed.build_type = sys.argv.pop()
 #: The status of a job by how the rank ended that was the first to.
 ENDED = {"raises": 1, "exits": 3, "killed": 128 + signal.SIGKILL, "interrupted": 128 + signal.SIGINT}
@@ -68,6 +68,9 @@ class Promises:
         for count in (2, 3):
             with self.subTest(ranks=count):
                 self.on_all(count, "torch_pairs")
+
+    def test_parts_without_a_job(self):
+        said(self.python, HERE / "torch_parts.py", timeout=60, cwd=self.top)
 
     def test_it_trains_what_gloo_trains(self):
         self.on_all(2, "torch_training")
@@ -196,8 +199,7 @@ class PyTorch(Promises, Installed, LaunchCase):
     @classmethod
     def install(cls):
         """As a wheel: the pip of the Python that has torch may be too old to build one."""
-        cls.pip("wheel", *cls.setup(), "--no-deps", "--wheel-dir", cls.top / "wheels", ROOT)
-        wheel, = (cls.top / "wheels").iterdir()
+        wheel = wheel_of(cls.python, *cls.setup())
         said(cls.with_torch, "-m", "venv", "--system-site-packages", cls.top / "torch")
         cls.python = cls.top / "torch/bin/python"
         cls.pip("install", wheel)
@@ -241,4 +243,4 @@ class Newest(Promises, Installed, LaunchCase):
 
 
 if __name__ == "__main__":
-    main([])
+    main([f"PyTorch.{name}" for name in SMOKE] if KIND == "smoke" else [])

@@ -180,7 +180,9 @@ class KVStore(_core.Store):
         Raises as the class says: a rank that there is not, this rank itself and a tag below 0 are an
         InvalidArgumentError. Pending.wait raises MismatchError, on both ranks, where dtypes or numbers of elements
         differ, TimedOutError when the other one does not make its call within key_timeout, and AbortedError when one of
-        them closes the store before they have met. UnsupportedError for all types but dist_sync_mpi.
+        them closes the store before they have met. UnsupportedError for all types but dist_sync_mpi. The call of the
+        other rank that belongs to one which ended in TimedOutError ends so, too, and takes no other array: both ranks
+        must make their calls again.
         """
         return self._send(value, to_rank, tag)
 
@@ -188,7 +190,9 @@ class KVStore(_core.Store):
         """Receives into `value`, which is writable, what another rank sends: see send.
 
         from_rank: None takes the array with this tag that any rank has announced first; `source` of the Pending that is
-            returned says whose it was.
+            returned says whose it was. Where some rank has given up a send with this tag, such a recv ends in
+            TimedOutError before it takes what others send. After it has ended so by itself, the next send with its tag
+            does so, too, whichever rank makes it.
 
         Does not block. Not collective. Raises as send does.
         """

@@ -109,22 +109,58 @@ static void other_world_sizes(void) {
   next_store_works();
 }
 
-static void worlds_of_one(void) {
-  static const char* const variables[] = {"PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE"};
-  if (job_size() > 1) return;
-  const char* const set = getenv("OMPI_COMM_WORLD_SIZE");
+/* The value that this one takes the place of, to be given back and freed. */
+static char* replaced(const char* name, const char* value) {
+  const char* const set = getenv(name);
   char* own = strdup(set == NULL ? "" : set);
-  setenv("OMPI_COMM_WORLD_SIZE", "", 1);
-  for (int i = 0; i < 3; ++i) {
-    char said[32];
-    snprintf(said, sizeof said, "%s=4", variables[i]);
-    refused_where(variables[i], "4", TUTTI_MISMATCH, "MPI sees 1 process", said);
+  setenv(name, value, 1);
+  return own;
+}
+
+static void give_back(const char* name, char* own) {
+  setenv(name, own, 1);
+  free(own);
+}
+
+static void worlds_of_one(void) {
+  static const char* const variables[][2] = {{"PMI_SIZE", "PMI_RANK"},
+                                             {"SLURM_NTASKS", "PMIX_RANK"},
+                                             {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+                                             {"WORLD_SIZE", "RANK"},
+                                             {"WORLD_SIZE", "OTHER"}};
+  if (job_size() > 1) return;
+  char* size = replaced("OMPI_COMM_WORLD_SIZE", "");
+  char* rank = replaced("PMIX_RANK", "");
+  for (int i = 0; i < 5; ++i) {
+    char said[32], cure[32];
+    snprintf(said, sizeof said, "%s=4", variables[i][0]);
+    snprintf(cure, sizeof cure, "unset %s", variables[i][0]);
+    char* place = replaced(variables[i][1], "0");
+    refused_where(variables[i][0], "4", TUTTI_MISMATCH, "MPI sees 1 process", said);
+    give_back(variables[i][1], place);
     CHECK_SAYS("started 4");
     CHECK_SAYS("type instead: mpirun -n 4 PROGRAM");
+    CHECK_SAYS(cure);
   }
-  setenv("OMPI_COMM_WORLD_SIZE", own, 1);
-  free(own);
+  give_back("PMIX_RANK", rank);
+  give_back("OMPI_COMM_WORLD_SIZE", size);
   next_store_works();
+}
+
+static void sizes_of_batch_systems(void) {
+  static const char* const variables[] = {"PMI_SIZE", "SLURM_NTASKS"};
+  if (job_size() > 1) return;
+  char* size = replaced("OMPI_COMM_WORLD_SIZE", "");
+  char* rank = replaced("PMIX_RANK", "");
+  char* task = replaced("SLURM_PROCID", "0"); /* a batch script has one, and no step */
+  for (int i = 0; i < 2; ++i) {
+    char* others = replaced(variables[i], "4");
+    next_store_works();
+    give_back(variables[i], others);
+  }
+  give_back("SLURM_PROCID", task);
+  give_back("PMIX_RANK", rank);
+  give_back("OMPI_COMM_WORLD_SIZE", size);
 }
 
 /* This process may take no more than `more` bytes of addresses beyond those it has. */
@@ -196,6 +232,8 @@ TESTS(create_error_tests,
       {"a world of another size than the launcher says is an error, never a world of one",
        other_world_sizes},
       {"a world of one that another MPI's launcher started as many is an error", worlds_of_one},
+      {"a batch system's size without its launcher's rank leaves one process alone",
+       sizes_of_batch_systems},
       {"a rank without room for the shared memory fails create on every rank", no_room},
       {"a store is made where one could not be made for want of memory", next_store_works},
       {"asking for more shared memory than there is says how much there is", more_than_there_is},

@@ -7,7 +7,8 @@
 
 extern const test_case store_tests[], together_tests[], error_tests[], more_error_tests[],
     half_tests[], shard_tests[], share_tests[], group_tests[], create_error_tests[],
-    deleter_tests[], memory_tests[], peer_tests[], random_tests[], wait_tests[], interface_tests[];
+    deleter_tests[], memory_tests[], peer_tests[], peer_error_tests[], random_tests[], wait_tests[],
+    interface_tests[];
 
 static int run_table(const test_case* tests, const char* wanted) {
   int count = 0;
@@ -23,9 +24,10 @@ static int run_table(const test_case* tests, const char* wanted) {
 
 int main(int argc, char** argv) {
   static const test_case* const tables[] = {
-      store_tests,  together_tests, error_tests,  more_error_tests,   half_tests,
-      shard_tests,  share_tests,    group_tests,  create_error_tests, deleter_tests,
-      memory_tests, peer_tests,     random_tests, wait_tests,         interface_tests};
+      store_tests,        together_tests, error_tests,  more_error_tests,
+      half_tests,         shard_tests,    share_tests,  group_tests,
+      create_error_tests, deleter_tests,  memory_tests, peer_tests,
+      peer_error_tests,   random_tests,   wait_tests,   interface_tests};
   int count = 0;
   for (size_t i = 0; i < sizeof tables / sizeof tables[0]; ++i)
     count += run_table(tables[i], argc > 1 ? argv[1] : "");

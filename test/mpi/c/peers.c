@@ -1,40 +1,5 @@
-/* send and recv, which concern two ranks: the sentences of test/mpi/peers_test.cc. */
-#include <stdio.h>
-
-#include "fixture.h"
-
-static int next_to(const tutti_store* store) {
-  return (tutti_store_rank(store) + 1) % tutti_store_num_workers(store);
-}
-
-static int before(const tutti_store* store) {
-  const int ranks = tutti_store_num_workers(store);
-  return (tutti_store_rank(store) + ranks - 1) % ranks;
-}
-
-static int is_alone(tutti_store* store) {
-  if (tutti_store_num_workers(store) > 1) return 0;
-  tutti_store_destroy(store);
-  return 1;
-}
-
-/* Bytes that differ by sender, number and place. */
-static unsigned char byte_of(int rank, size_t number, size_t at) {
-  return (unsigned char)((((uint64_t)rank * 7919 + number * 104729 + at) * 0x9e3779b97f4a7c15U) >>
-                         40);
-}
-
-static void fill_bytes(const array* to, int rank, size_t number) {
-  for (size_t i = 0; i < to->count * dtype_size(to->dtype); ++i)
-    ((unsigned char*)to->data)[i] = byte_of(rank, number, i);
-}
-
-static size_t wrong_bytes(const array* in, int rank, size_t number) {
-  size_t wrong = 0;
-  for (size_t i = 0; i < in->count * dtype_size(in->dtype); ++i)
-    wrong += ((unsigned char*)in->data)[i] != byte_of(rank, number, i);
-  return wrong;
-}
+/* send and recv, which concern two ranks: the sentences of test/mpi/peers*_test.cc. */
+#include "peers.h"
 
 /* Each rank passes an array on to the next one. */
 static void pass_on(tutti_store* store, size_t count, int dtype, int tag) {
@@ -115,125 +80,6 @@ static void receive_from_any_rank(void) {
     }
     CHECK(seen == (1 << tutti_store_num_workers(store)) - 2);
   }
-  drop(&one);
-  tutti_store_destroy(store);
-}
-
-/* Rank 0 sends, rank 1 receives; the code of what comes of it there. */
-static int pass_to_one(tutti_store* store, const array* out, const array* in, int tag) {
-  tutti_pending* pending = NULL;
-  if (tutti_store_rank(store) == 0) {
-    CHECK_OK(tutti_store_send(store, out->tensor, 1, tag, &pending));
-  } else {
-    CHECK_OK(tutti_store_recv(store, in->tensor, 0, tag, NULL, &pending));
-  }
-  return finish(pending);
-}
-
-static void disagree(void) {
-  tutti_store* store = make_store();
-  if (is_alone(store)) return;
-  array six = make_array(6, TUTTI_F32), four = make_array(4, TUTTI_F32);
-  array wide = make_array(6, TUTTI_F64);
-  if (tutti_store_rank(store) < 2) {
-    CHECK(pass_to_one(store, &six, &four, 2) == TUTTI_MISMATCH);
-    CHECK_SAYS("6 elements of f32");
-    CHECK_SAYS("4 elements of f32");
-    CHECK(pass_to_one(store, &six, &wide, 2) == TUTTI_MISMATCH);
-    CHECK_SAYS("6 elements of f64");
-    CHECK_SAYS("tag 2");
-    CHECK_OK(pass_to_one(store, &six, &six, 2));
-  }
-  check_alive(store);
-  drop(&six);
-  drop(&four);
-  drop(&wide);
-  tutti_store_destroy(store);
-}
-
-static void wait_in_vain(void) {
-  tutti_store* patient = make_store();
-  if (is_alone(patient)) return;
-  tutti_store* store = make_store_with(SETTINGS("key_timeout", "1"));
-  const int last = tutti_store_num_workers(store) - 1;
-  array one = make_array(6, TUTTI_F32);
-  tutti_pending* pending[2] = {NULL, NULL};
-  char says[64];
-  snprintf(says, sizeof says, "rank %d did not make", last);
-  if (tutti_store_rank(store) == 0) {
-    CHECK_OK(tutti_store_send(store, one.tensor, last, 1, &pending[0]));
-    CHECK_OK(tutti_store_recv(store, one.tensor, last, 2, NULL, &pending[1]));
-    for (int i = 0; i < 2; ++i) {
-      CHECK(finish(pending[i]) == TUTTI_TIMEOUT);
-      CHECK_SAYS(says);
-      CHECK(!tutti_last_error()->has_key && tutti_last_error()->rank_count == 1 &&
-            tutti_last_error()->ranks[0] == last);
-    }
-  }
-  CHECK_OK(tutti_store_barrier(patient));
-  if (tutti_store_rank(store) == 0) {
-    CHECK_OK(tutti_store_send(store, one.tensor, last, 1, &pending[0]));
-    CHECK_OK(finish(pending[0]));
-  }
-  if (tutti_store_rank(store) == last) {
-    CHECK_OK(tutti_store_recv(store, one.tensor, 0, 1, NULL, &pending[0]));
-    CHECK_OK(finish(pending[0]));
-  }
-  CHECK_OK(tutti_store_barrier(patient));
-  check_alive(store);
-  drop(&one);
-  tutti_store_destroy(store);
-  tutti_store_destroy(patient);
-}
-
-static void close_meanwhile(void) {
-  tutti_store* store = make_store();
-  if (is_alone(store)) return;
-  const int last = tutti_store_num_workers(store) - 1;
-  array one = make_array(6, TUTTI_F32);
-  tutti_pending* pending[2] = {NULL, NULL};
-  char says[64];
-  snprintf(says, sizeof says, "rank %d has left the store", last);
-  if (tutti_store_rank(store) == last) {
-    CHECK_OK(tutti_store_send(store, one.tensor, 0, 8, &pending[0]));
-    CHECK_OK(tutti_store_close(store));
-    CHECK(finish(pending[0]) == TUTTI_ABORTED);
-    CHECK_SAYS("has closed this store");
-    CHECK(tutti_store_send(store, one.tensor, 0, 8, NULL) == TUTTI_ABORTED);
-  } else {
-    CHECK_OK(tutti_store_send(store, one.tensor, last, 1, &pending[0]));
-    CHECK_OK(tutti_store_recv(store, one.tensor, last, 2, NULL, &pending[1]));
-    for (int i = 0; i < 2; ++i) {
-      CHECK(finish(pending[i]) == TUTTI_ABORTED);
-      CHECK_SAYS(says);
-    }
-    if (last > 1 && tutti_store_rank(store) < 2) CHECK_OK(pass_to_one(store, &one, &one, 0));
-  }
-  drop(&one);
-  tutti_store_destroy(store);
-}
-
-static void call_wrongly(void) {
-  tutti_store* store = make_store();
-  array one = make_array(6, TUTTI_F32);
-  const int ranks = tutti_store_num_workers(store);
-  for (int sends = 0; sends < 2; ++sends) {
-#define REFUSED(rank, tag)                                                      \
-  CHECK((sends ? tutti_store_send(store, one.tensor, rank, tag, NULL)           \
-               : tutti_store_recv(store, one.tensor, rank, tag, NULL, NULL)) == \
-        TUTTI_INVALID_ARGUMENT)
-    REFUSED(ranks, 0);
-    CHECK_SAYS("the ranks of this");
-    REFUSED(tutti_store_rank(store), 0);
-    CHECK_SAYS("this rank itself");
-    if (ranks > 1) {
-      REFUSED(next_to(store), -3);
-      CHECK_SAYS("tag -3");
-    }
-    if (sends || ranks == 1) REFUSED(TUTTI_ANY_RANK, 0);
-#undef REFUSED
-  }
-  check_alive(store);
   drop(&one);
   tutti_store_destroy(store);
 }
@@ -360,14 +206,6 @@ TESTS(peer_tests, {"each rank passes a tensor on to the next one in a ring", pas
       {"sends with one tag are received in their order, whatever the order of other tags",
        keep_the_order_of_a_tag},
       {"a recv from any rank says whose tensor it took", receive_from_any_rank},
-      {"two ranks that disagree about dtype or size both get a mismatch, and the store lives on",
-       disagree},
-      {"a send or recv that its peer does not answer ends in a timeout that names it",
-       wait_in_vain},
-      {"calls between two ranks that have not met are aborted when one of them closes",
-       close_meanwhile},
-      {"a rank that there is not, this rank itself and a negative tag are refused at the call",
-       call_wrongly},
       {"a rank may wait for a recv before it makes the collective call that its peer waits in",
        wait_before_a_collective},
       {"a callback may send and receive", call_in_a_callback},

@@ -40,7 +40,7 @@ extern "C" int fsync(int file) {
 }
 
 TEST_CASE("a sealed file gives back the bytes, and the last ones written") {
-  const Folder folder;
+  const tutti::Folder folder;
   const std::string path = folder.path() + "/states";
   write_sealed(path, std::vector<std::uint8_t>(1000, 7));
   write_sealed(path, bytes);
@@ -51,7 +51,7 @@ TEST_CASE("a sealed file gives back the bytes, and the last ones written") {
 }
 
 TEST_CASE("a sealed file that was cut or changed anywhere is refused by name") {
-  const Folder folder;
+  const tutti::Folder folder;
   const std::string path = folder.path() + "/states";
   write_sealed(path, bytes);
   const auto size = static_cast<std::size_t>(std::filesystem::file_size(path));
@@ -72,7 +72,7 @@ TEST_CASE("a sealed file that was cut or changed anywhere is refused by name") {
 }
 
 TEST_CASE("what is no sealed file is refused without waiting") {
-  const Folder folder;
+  const tutti::Folder folder;
   const auto refused = [&](const std::string& name) {
     return text_of(ErrorCode::invalid_argument, [&] { read_sealed(folder.path() + "/" + name); });
   };
@@ -82,7 +82,7 @@ TEST_CASE("what is no sealed file is refused without waiting") {
 }
 
 TEST_CASE("a file that cannot be written leaves the old one and nothing else") {
-  const Folder folder;
+  const tutti::Folder folder;
   const std::string path = folder.path() + "/states";
   std::filesystem::create_directory(path);
   CHECK_THAT(text_of(ErrorCode::internal, [&] { write_sealed(path, bytes); }), Contains(path));
@@ -92,7 +92,7 @@ TEST_CASE("a file that cannot be written leaves the old one and nothing else") {
 }
 
 TEST_CASE("a file is not written until its name is on the disk, where names can be put there") {
-  const Folder folder;
+  const tutti::Folder folder;
   const std::string path = folder.path() + "/states";
   folder_failure = EIO;
   CHECK_THAT(text_of(ErrorCode::internal, [&] { write_sealed(path, bytes); }),

@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-StepSettings parse(std::vector<const char*> words) {
+StepSettings step_of(std::vector<const char*> words) {
   words.insert(words.begin(), "training_step");
   return parse_step(static_cast<int>(words.size()), words.data()).value();
 }
@@ -59,7 +59,7 @@ double simulate(const std::vector<LayerCost>& layers, double seconds_per_byte, d
 
 TEST_CASE("hosts that were asked for and are not there are refused, with both numbers") {
   const auto wrong = [](std::vector<const char*> words, int found) {
-    return parse(std::move(words)).what_is_wrong_with_hosts(found);
+    return step_of(std::move(words)).what_is_wrong_with_hosts(found);
   };
   CHECK(wrong({}, 1).empty());
   CHECK(wrong({"--hosts", "1"}, 1).empty());
@@ -137,13 +137,13 @@ TEST_CASE("a link that always carries the most urgent gradient reaches the bound
 
 TEST_CASE("every option of a training step reaches its setting") {
   const StepSettings s =
-      parse({"--model",     "resnet50",       "--scale", "0.1",      "--compute-ms",
-             "30",          "--forward-ms",   "7",       "--busy",   "--priority",
-             "off",         "--fusion-bytes", "1M",      "--replay", "off",
-             "--wire",      "bf16",           "--steps", "3",        "--warmup",
-             "2",           "--alone",        "1",       "--json",   "a.json",
-             "--link-gbps", "0.94",           "--hosts", "8",        "--kv-store",
-             "local"});
+      step_of({"--model",     "resnet50",       "--scale", "0.1",      "--compute-ms",
+               "30",          "--forward-ms",   "7",       "--busy",   "--priority",
+               "off",         "--fusion-bytes", "1M",      "--replay", "off",
+               "--wire",      "bf16",           "--steps", "3",        "--warmup",
+               "2",           "--alone",        "1",       "--json",   "a.json",
+               "--link-gbps", "0.94",           "--hosts", "8",        "--kv-store",
+               "local"});
   CHECK(s.model == "resnet50");
   CHECK(s.scale == 0.1);
   CHECK(s.backward_ms == 30);
@@ -163,7 +163,7 @@ TEST_CASE("every option of a training step reaches its setting") {
 }
 
 TEST_CASE("what a training step is not told stays as the store has it") {
-  const StepSettings s = parse({"--compute-ms", "40"});
+  const StepSettings s = step_of({"--compute-ms", "40"});
   CHECK(s.forward_ms == 20);
   CHECK(s.options().replay == tutti::Options().replay);
   CHECK(s.options().fusion_bytes == tutti::Options().fusion_bytes);
@@ -172,17 +172,17 @@ TEST_CASE("what a training step is not told stays as the store has it") {
 
 TEST_CASE(
     "compute and communication alone are measured as often as steps, or as told and at once") {
-  const Turns as_steps = parse({"--steps", "7", "--warmup", "3"}).alone_steps();
+  const Turns as_steps = step_of({"--steps", "7", "--warmup", "3"}).alone_steps();
   CHECK((as_steps.warmup == 3 && as_steps.measured == 7));
-  const StepSettings told = parse({"--steps", "7", "--warmup", "3", "--alone", "1"});
+  const StepSettings told = step_of({"--steps", "7", "--warmup", "3", "--alone", "1"});
   CHECK((told.alone_steps().warmup == 0 && told.alone_steps().measured == 1));
   CHECK((told.whole_steps().warmup == 3 && told.whole_steps().measured == 7));
 }
 
 TEST_CASE("as many steps are timed of each kind as its turns say") {
   const StepSettings settings =
-      parse({"--model", "resnet50", "--scale", "0.0001", "--compute-ms", "0.01", "--steps", "4",
-             "--warmup", "2", "--alone", "3", "--kv-store", "local"});
+      step_of({"--model", "resnet50", "--scale", "0.0001", "--compute-ms", "0.01", "--steps", "4",
+               "--warmup", "2", "--alone", "3", "--kv-store", "local"});
   const auto store = tutti::KVStore::create(settings.store);
   const Model model = make_model(settings.model, settings.scale);
   Rehearsal rehearsal(*store, model, settings);
@@ -196,9 +196,9 @@ TEST_CASE("as many steps are timed of each kind as its turns say") {
 }
 
 TEST_CASE("a training step's misspelt options and unusable values are refused") {
-  CHECK_THROWS_WITH(parse({"--modle", "vgg16"}),
+  CHECK_THROWS_WITH(step_of({"--modle", "vgg16"}),
                     Contains("unknown option '--modle', did you mean '--model'?"));
-  CHECK_THROWS_WITH(parse({"--comput-ms=5"}), Contains("did you mean '--compute-ms'?"));
+  CHECK_THROWS_WITH(step_of({"--comput-ms=5"}), Contains("did you mean '--compute-ms'?"));
   for (const auto& words : std::vector<std::vector<const char*>>{{"--scale", "0"},
                                                                  {"--scale", "nan"},
                                                                  {"--compute-ms", "-1"},
@@ -209,12 +209,12 @@ TEST_CASE("a training step's misspelt options and unusable values are refused") 
                                                                  {"--wire", "f32"},
                                                                  {"--link-gbps", "0"},
                                                                  {"--model", "lenet"}}) {
-    CHECK_THROWS_WITH(parse(words), Contains(words[0]));
+    CHECK_THROWS_WITH(step_of(words), Contains(words[0]));
   }
 }
 
 TEST_CASE("a training step's report says what of the bound was reached, and against which link") {
-  StepReport report{.settings = parse({}), .options = {}};
+  StepReport report{.settings = step_of({}), .options = {}};
   report.elements = 1'000'000;
   report.hosts = 2;
   report.communication.p50 = 8;
@@ -239,7 +239,7 @@ TEST_CASE("a training step's report says what of the bound was reached, and agai
 }
 
 TEST_CASE("a training step's report on one host tells times and judges nothing") {
-  StepReport report{.settings = parse({}), .options = {}};
+  StepReport report{.settings = step_of({}), .options = {}};
   report.step.p50 = 100;
   CHECK_THAT(table(report), Contains("100.00") && Contains("no bound: all ranks are on one host"));
   CHECK_THAT(table(report), !Contains("%") && !Contains("pass") && !Contains("short"));
@@ -249,7 +249,7 @@ TEST_CASE("a training step's report on one host tells times and judges nothing")
 }
 
 TEST_CASE("against links of an unknown rate a training step is told, but not judged") {
-  StepReport report{.settings = parse({}), .options = {}};
+  StepReport report{.settings = step_of({}), .options = {}};
   report.hosts = 2;
   report.bound = 97;
   report.step.p50 = 100;
@@ -258,7 +258,8 @@ TEST_CASE("against links of an unknown rate a training step is told, but not jud
 
 TEST_CASE("a training step's head says how it was built, and how long it takes at least") {
   const StepReport report{
-      .settings = parse({"--compute-ms", "1000", "--steps", "7", "--warmup", "3"}), .options = {}};
+      .settings = step_of({"--compute-ms", "1000", "--steps", "7", "--warmup", "3"}),
+      .options = {}};
   CHECK_THAT(head(report), Contains(std::string("# build type: ") + tutti::build_type()) &&
                                Contains("# takes 30 s of compute"));
 }

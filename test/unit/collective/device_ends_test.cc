@@ -44,7 +44,7 @@ class OnDevice {
         count_(count) {
     for (std::size_t i = 0; i < count; ++i) values()[i] = value_of(rank, number, i);
     // Earlier work of the program, which a slow machine is long at.
-    stream_.copy(in_.data(), out_.data(), out_.span().size());
+    stream_.copy(in_.data(), out_.data(), out_.size());
     stream_.copy_to_device(in_.data(), host_.data(), host_.span().size());
     ready_.record(stream_.handle());
   }

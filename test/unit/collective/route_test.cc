@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kib = 1024;
 
-Batch batch_of(CollectiveKind kind, std::size_t bytes, std::size_t parts = 1) {
+Batch routed_batch(CollectiveKind kind, std::size_t bytes, std::size_t parts = 1) {
   Batch batch;
   batch.kind = kind;
   batch.dtype = DType::f32;
@@ -132,7 +132,7 @@ constexpr Row table[] = {
 
 Route route_of(const Row& row) {
   static HostEnds some_ends{StagingStores::Pacing{}};
-  Batch batch = batch_of(row.kind, 4096 * kib);
+  Batch batch = routed_batch(row.kind, 4096 * kib);
   if (row.memory == Row::own_ends) batch.ends = &some_ends;
   return choose_route(batch, *row.site, row.memory == Row::in_arenas);
 }
@@ -190,7 +190,7 @@ TEST_CASE("a rank whose tensors have ends of their own sums its input from stagi
 
 TEST_CASE("a node of one rank divides 16-bit floats, so it sums its one input") {
   HostEnds some_ends{StagingStores::Pacing{}};
-  Batch batch = batch_of(allreduce, 4096 * kib);
+  Batch batch = routed_batch(allreduce, 4096 * kib);
   batch.ends = &some_ends;
   batch.divisor = 4;
   CHECK(choose_route(batch, alone, false).sum == Route::Sum::passed_over);
@@ -204,18 +204,18 @@ TEST_CASE("two ranks each sum the whole chunk unless the tensors are tiny, shard
   const auto whole = [](const Batch& batch, const Site& site, bool in_arenas) {
     return choose_route(batch, site, in_arenas).sums_whole_chunk;
   };
-  CHECK(whole(batch_of(allreduce, 512 * kib), two_ranks, false));
-  CHECK(whole(batch_of(allreduce, 512 * kib, 1024), two_ranks, false));
-  CHECK_FALSE(whole(batch_of(allreduce, 512 * kib, 2048), two_ranks, false));
-  CHECK_FALSE(whole(batch_of(allreduce, 512 * kib), two_ranks, true));
-  CHECK_FALSE(whole(batch_of(scatter, 512 * kib), two_ranks, false));
-  CHECK_FALSE(whole(batch_of(allreduce, 512 * kib), one_node, false));
+  CHECK(whole(routed_batch(allreduce, 512 * kib), two_ranks, false));
+  CHECK(whole(routed_batch(allreduce, 512 * kib, 1024), two_ranks, false));
+  CHECK_FALSE(whole(routed_batch(allreduce, 512 * kib, 2048), two_ranks, false));
+  CHECK_FALSE(whole(routed_batch(allreduce, 512 * kib), two_ranks, true));
+  CHECK_FALSE(whole(routed_batch(scatter, 512 * kib), two_ranks, false));
+  CHECK_FALSE(whole(routed_batch(allreduce, 512 * kib), one_node, false));
 }
 
 TEST_CASE("outputs beyond a rank's part of the caches are streamed, those in arenas a bit sooner") {
   // Four ranks share 1 MiB; half of a rank's part is for the outputs.
   const auto streams = [](std::size_t bytes, bool in_arenas) {
-    return choose_route(batch_of(allreduce, bytes), one_node, in_arenas).streaming;
+    return choose_route(routed_batch(allreduce, bytes), one_node, in_arenas).streaming;
   };
   CHECK_FALSE(streams(128 * kib, false));
   CHECK(streams(132 * kib, false));
@@ -224,26 +224,26 @@ TEST_CASE("outputs beyond a rank's part of the caches are streamed, those in are
 }
 
 TEST_CASE("a batch is small up to the eager limit, and between nodes up to what a gate carries") {
-  Batch nothing = batch_of(allreduce, 0);
+  Batch nothing = routed_batch(allreduce, 0);
   CHECK(choose_way(nothing, one_node) == Way::nothing);
-  CHECK(choose_way(batch_of(allreduce, 256 * kib), one_node) == Way::small);
-  CHECK(choose_way(batch_of(allreduce, 256 * kib + 4), one_node) == Way::pipeline);
-  CHECK(choose_way(batch_of(gather, 256 * kib), one_node) == Way::small);
+  CHECK(choose_way(routed_batch(allreduce, 256 * kib), one_node) == Way::small);
+  CHECK(choose_way(routed_batch(allreduce, 256 * kib + 4), one_node) == Way::pipeline);
+  CHECK(choose_way(routed_batch(gather, 256 * kib), one_node) == Way::small);
   HostEnds some_ends{StagingStores::Pacing{}};
-  Batch behind_ends = batch_of(allreduce, 4);
+  Batch behind_ends = routed_batch(allreduce, 4);
   behind_ends.ends = &some_ends;
   CHECK(choose_way(behind_ends, one_node) == Way::pipeline);
-  CHECK(choose_way(batch_of(CollectiveKind::broadcast, 256 * kib), one_node) == Way::small);
-  CHECK(choose_way(batch_of(CollectiveKind::broadcast, 257 * kib), one_node) == Way::broadcast);
+  CHECK(choose_way(routed_batch(CollectiveKind::broadcast, 256 * kib), one_node) == Way::small);
+  CHECK(choose_way(routed_batch(CollectiveKind::broadcast, 257 * kib), one_node) == Way::broadcast);
   const std::size_t carried = Piggyback::most_block(Piggyback::Kind::summed, 4);
-  CHECK(choose_way(batch_of(allreduce, carried), in_lane) == Way::small);
-  CHECK(choose_way(batch_of(allreduce, carried + 4), in_lane) == Way::pipeline);
-  CHECK(choose_way(batch_of(scatter, 64), in_lane) == Way::pipeline);
+  CHECK(choose_way(routed_batch(allreduce, carried), in_lane) == Way::small);
+  CHECK(choose_way(routed_batch(allreduce, carried + 4), in_lane) == Way::pipeline);
+  CHECK(choose_way(routed_batch(scatter, 64), in_lane) == Way::pipeline);
 }
 
 TEST_CASE(
     "a gate carries sums where pairs of nodes sum with the same bits, else each node's block") {
-  Batch batch = batch_of(allreduce, kib);
+  Batch batch = routed_batch(allreduce, kib);
   Site site = in_lane;
   CHECK(carried_by_gate(batch, one_node) == Piggyback::Kind::none);
   CHECK(carried_by_gate(batch, site) == Piggyback::Kind::summed);
@@ -259,7 +259,7 @@ TEST_CASE(
   batch.dtype = DType::f32;
   batch.wire = WireFormat::bf16;
   CHECK(carried_by_gate(batch, in_lane) == Piggyback::Kind::none);
-  CHECK(carried_by_gate(batch_of(scatter, kib), in_lane) == Piggyback::Kind::none);
-  CHECK(carried_by_gate(batch_of(CollectiveKind::broadcast, kib), in_lane) ==
+  CHECK(carried_by_gate(routed_batch(scatter, kib), in_lane) == Piggyback::Kind::none);
+  CHECK(carried_by_gate(routed_batch(CollectiveKind::broadcast, kib), in_lane) ==
         Piggyback::Kind::passed_on);
 }

@@ -9,13 +9,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Machine {
+struct CopyCosts {
   StagingStores::Duration into_caches;
   StagingStores::Duration around_caches;
 };
 
-constexpr Machine one_cache{25us, 20us};
-constexpr Machine no_common_cache{130us, 16us};
+constexpr CopyCosts one_cache{25us, 20us};
+constexpr CopyCosts no_common_cache{130us, 16us};
 
 constexpr std::size_t bytes = std::size_t{256} << 10;
 constexpr int enough = 2'000;
@@ -27,7 +27,7 @@ StagingStores fresh() {
 }
 
 /// Makes so many copies there; how many of them went around the caches.
-int copy(StagingStores& stores, const Machine& machine, int copies) {
+int copy(StagingStores& stores, const CopyCosts& machine, int copies) {
   int around = 0;
   for (int i = 0; i < copies; ++i) {
     const bool way = stores.choose_next();
@@ -38,7 +38,7 @@ int copy(StagingStores& stores, const Machine& machine, int copies) {
 }
 
 /// Whether most of the next copies go around the caches.
-bool goes_around(StagingStores& stores, const Machine& machine) {
+bool goes_around(StagingStores& stores, const CopyCosts& machine) {
   return copy(stores, machine, 10) > 5;
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("a copy that is interrupted does not change how staging is written") {
 }
 
 TEST_CASE("where both ways take about as long, the one in use stays") {
-  constexpr Machine between{40us, 20us};
+  constexpr CopyCosts between{40us, 20us};
   StagingStores into = fresh();
   copy(into, one_cache, enough);
   copy(into, between, enough);

@@ -9,10 +9,10 @@ using tutti::topology::Topology;
 
 namespace {
 
-constexpr std::size_t kib = 1 << 10;
+constexpr std::size_t kibi = 1 << 10;
 constexpr tutti::collective::Machine machine{std::size_t{32} << 20, 2};
 
-Topology one_node(int ranks) {
+Topology node_of(int ranks) {
   std::vector<int> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
   return {0, ranks, {all}};
@@ -26,28 +26,28 @@ std::size_t staging(const Tuning& tuning, int ranks) {
 }  // namespace
 
 TEST_CASE("slices of a node are so small that staging stays in the processors' own caches") {
-  const std::size_t size = GENERATE(4 * kib * kib, 32 * kib * kib, 256 * kib * kib);
+  const std::size_t size = GENERATE(4 * kibi * kibi, 32 * kibi * kibi, 256 * kibi * kibi);
   for (int ranks = 1; ranks <= 32; ++ranks) {
-    const Tuning tuning = Tuning::choose(one_node(ranks), 0, {size, 2});
+    const Tuning tuning = Tuning::choose(node_of(ranks), 0, {size, 2});
     CHECK(tuning.cache_bytes == size);
     CAPTURE(ranks, tuning.slice_bytes, tuning.cache_bytes);
     CHECK(tuning.slice_bytes % 4096 == 0);
-    CHECK(tuning.slice_bytes >= 32 * kib);
-    CHECK(tuning.slice_bytes <= 128 * kib);
-    const bool fits = staging(tuning, ranks) <= 2 * kib * kib;
-    CHECK((fits || tuning.slice_bytes == 32 * kib));
+    CHECK(tuning.slice_bytes >= 32 * kibi);
+    CHECK(tuning.slice_bytes <= 128 * kibi);
+    const bool fits = staging(tuning, ranks) <= 2 * kibi * kibi;
+    CHECK((fits || tuning.slice_bytes == 32 * kibi));
   }
 }
 
 TEST_CASE("slices of a node are as large as fits there") {
-  CHECK(Tuning::choose(one_node(2), 0, machine).slice_bytes == 128 * kib);
-  CHECK(Tuning::choose(one_node(4), 0, machine).slice_bytes == 64 * kib);
-  CHECK(Tuning::choose(one_node(8), 0, machine).slice_bytes == 32 * kib);
+  CHECK(Tuning::choose(node_of(2), 0, machine).slice_bytes == 128 * kibi);
+  CHECK(Tuning::choose(node_of(4), 0, machine).slice_bytes == 64 * kibi);
+  CHECK(Tuning::choose(node_of(8), 0, machine).slice_bytes == 32 * kibi);
 }
 
 TEST_CASE("a slice size that somebody names is taken as it is") {
-  CHECK(Tuning::choose(one_node(8), 256 * kib, machine).slice_bytes == 256 * kib);
-  CHECK(Tuning::choose(one_node(2), 64 * kib, machine).slice_bytes == 64 * kib);
+  CHECK(Tuning::choose(node_of(8), 256 * kibi, machine).slice_bytes == 256 * kibi);
+  CHECK(Tuning::choose(node_of(2), 64 * kibi, machine).slice_bytes == 64 * kibi);
 }
 
 TEST_CASE("ranks of one node sum small messages together when they share processors") {
@@ -55,11 +55,11 @@ TEST_CASE("ranks of one node sum small messages together when they share process
     for (const int ranks : {1, 2, 3, 4, 5, 8, 9, 16, 64, 65, 200}) {
       CAPTURE(processors, ranks);
       const auto at_once = static_cast<std::size_t>(std::min(ranks, processors));
-      const std::size_t share = 512 * kib / at_once / 64 * 64;
-      const Tuning tuning = Tuning::choose(one_node(ranks), 0, {machine.cache_bytes, processors});
+      const std::size_t share = 512 * kibi / at_once / 64 * 64;
+      const Tuning tuning = Tuning::choose(node_of(ranks), 0, {machine.cache_bytes, processors});
       CHECK(tuning.sums_together == (ranks > processors));
-      CHECK(tuning.layout(one_node(ranks)).small_results == tuning.sums_together);
-      CHECK(tuning.eager_bytes == (at_once <= 4 ? 256 * kib : share));
+      CHECK(tuning.layout(node_of(ranks)).small_results == tuning.sums_together);
+      CHECK(tuning.eager_bytes == (at_once <= 4 ? 256 * kibi : share));
     }
   }
 }
@@ -67,7 +67,7 @@ TEST_CASE("ranks of one node sum small messages together when they share process
 TEST_CASE("between three and four nodes gates carry less than a message holds, else a whole one") {
   for (int nodes = 2; nodes <= 9; ++nodes) {
     CAPTURE(nodes);
-    Topology topology = one_node(nodes);
+    Topology topology = node_of(nodes);
     topology.nodes.clear();
     topology.node_of.clear();
     topology.local_index_of.clear();
@@ -78,10 +78,10 @@ TEST_CASE("between three and four nodes gates carry less than a message holds, e
     }
     const std::size_t most = Tuning::choose(topology, 0, machine).eager_bytes;
     if (nodes == 3 || nodes == 4) {
-      CHECK(most == 40 * kib);
+      CHECK(most == 40 * kibi);
     } else {
-      CHECK(most <= 60 * kib);
-      CHECK(most > 59 * kib);
+      CHECK(most <= 60 * kibi);
+      CHECK(most > 59 * kibi);
     }
   }
 }

@@ -10,16 +10,8 @@
 namespace tutti::coordinator::test {
 namespace {
 
-void require(bool holds, const std::string& what) {
-  if (!holds) throw Violation{what};
-}
-
 CallId call_id(int rank, std::size_t index) {
   return static_cast<CallId>(rank + 1) * 1000000 + index;
-}
-
-std::size_t index_of(CallId id) {
-  return id % 1000000;
 }
 
 template <typename Message>

@@ -72,6 +72,15 @@ struct Violation {
   std::string what;
 };
 
+inline void require(bool holds, const std::string& what) {
+  if (!holds) throw Violation{what};
+}
+
+/// Of a call within its rank's program.
+inline std::size_t index_of(CallId id) {
+  return id % 1000000;
+}
+
 struct CallRecord {
   int key = 0;
   int use = 0;

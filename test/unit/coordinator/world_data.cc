@@ -8,16 +8,8 @@
 namespace tutti::coordinator::test {
 namespace {
 
-void require(bool holds, const std::string& what) {
-  if (!holds) throw Violation{what};
-}
-
 std::string name(const LocalBatch& batch) {
   return fmt::format("{}.{}", batch.epoch, batch.number);
-}
-
-std::size_t index_of(CallId id) {
-  return id % 1000000;
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ class Recorder : public Backend {
   Call last;
 };
 
-struct Fixture {
-  explicit Fixture(bool sums_repeated_keys = false)
+struct CheckedStore {
+  explicit CheckedStore(bool sums_repeated_keys = false)
       : owned(std::make_unique<Recorder>(sums_repeated_keys)),
         backend(*owned),
         store(std::move(owned)) {}
@@ -64,12 +64,12 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "an empty list of keys is refused") {
+TEST_CASE_METHOD(CheckedStore, "an empty list of keys is refused") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.push({}, {}); }) ==
         "push with an empty list of keys; pass one key at least");
 }
 
-TEST_CASE_METHOD(Fixture, "a key longer than the bound is refused, one as long is taken") {
+TEST_CASE_METHOD(CheckedStore, "a key longer than the bound is refused, one as long is taken") {
   const std::string longest(Key::max_bytes, 'k');
   CHECK_NOTHROW(store.push({longest}, {{pair}}));
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.push({longest + "k"}, {{pair}}); }) ==
@@ -77,7 +77,7 @@ TEST_CASE_METHOD(Fixture, "a key longer than the bound is refused, one as long i
             "' (1025 bytes): a key has at most 1024 bytes");
 }
 
-TEST_CASE_METHOD(Fixture, "lists of different lengths are refused with both lengths") {
+TEST_CASE_METHOD(CheckedStore, "lists of different lengths are refused with both lengths") {
   CHECK(
       text_of(ErrorCode::invalid_argument,
               [&] {
@@ -91,14 +91,14 @@ TEST_CASE_METHOD(Fixture, "lists of different lengths are refused with both leng
       Catch::Contains("0 lists of row ids"));
 }
 
-TEST_CASE_METHOD(Fixture, "a key without a tensor is refused by name") {
+TEST_CASE_METHOD(CheckedStore, "a key without a tensor is refused by name") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pushpull("w", Values{}, pair); }) ==
         "pushpull of key 'w' without an input tensor; pass one tensor, or one a device");
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.broadcast("w", Values{}, 0); }),
              Catch::Contains("broadcast of key 'w' without an output tensor"));
 }
 
-TEST_CASE_METHOD(Fixture, "the devices' tensors of one key must be alike") {
+TEST_CASE_METHOD(CheckedStore, "the devices' tensors of one key must be alike") {
   CHECK(text_of(ErrorCode::invalid_argument,
                 [&] {
                   store.pushpull("w", {pair, triple}, {pair});
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(Fixture, "the devices' tensors of one key must be alike") {
              Catch::Contains("broadcast of key 7: output 1 is i32 (2), but output 0 is f32 (2)"));
 }
 
-TEST_CASE_METHOD(Fixture, "outputs must match the inputs in dtype and shape, not in number") {
+TEST_CASE_METHOD(CheckedStore, "outputs must match the inputs in dtype and shape, not in number") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pushpull("w", pair, triple); }) ==
         "pushpull of key 'w': the input is f32 (2), but the output is f32 (3); both must have the "
         "same dtype and shape");
@@ -120,7 +120,8 @@ TEST_CASE_METHOD(Fixture, "outputs must match the inputs in dtype and shape, not
 }
 
 // Rank 1 of 3 has one of two elements, and element 1 of three.
-TEST_CASE_METHOD(Fixture, "a shard that is not this rank's is refused with the elements that are") {
+TEST_CASE_METHOD(CheckedStore,
+                 "a shard that is not this rank's is refused with the elements that are") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.reduce_scatter("w", triple, pair); }) ==
         "reduce_scatter of key 'w': the input is f32 (3), of which rank 1 of 3 has elements 1 to "
         "2; the output must be f32 of 1 elements, but is f32 (2)");
@@ -133,7 +134,7 @@ TEST_CASE_METHOD(Fixture, "a shard that is not this rank's is refused with the e
       Catch::Contains("the output must be f32 of 1 elements, but is i32 (1)"));
 }
 
-TEST_CASE_METHOD(Fixture, "a shard may have any shape, and no elements") {
+TEST_CASE_METHOD(CheckedStore, "a shard may have any shape, and no elements") {
   const Tensor one(memory.data(), {1, 1, 1}, DType::f32);
   CHECK_NOTHROW(store.reduce_scatter("w", triple, one));
   CHECK_NOTHROW(store.allgather("w", one, triple));
@@ -143,14 +144,14 @@ TEST_CASE_METHOD(Fixture, "a shard may have any shape, and no elements") {
   CHECK_NOTHROW(store.allgather("w", none, single));
 }
 
-TEST_CASE_METHOD(Fixture, "each half wants inputs and outputs, and no key twice") {
+TEST_CASE_METHOD(CheckedStore, "each half wants inputs and outputs, and no key twice") {
   CHECK_THAT(
       text_of(ErrorCode::invalid_argument, [&] { store.reduce_scatter("w", triple, Values{}); }),
       Catch::Contains("reduce_scatter of key 'w' without an output tensor"));
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.allgather("w", Values{}, triple); }),
              Catch::Contains("allgather of key 'w' without an input tensor"));
   const Tensor one(memory.data() + 3, {1}, DType::f32);
-  Fixture summing(true);
+  CheckedStore summing(true);
   CHECK_THAT(text_of(ErrorCode::duplicate_key,
                      [&] {
                        summing.store.reduce_scatter({5, 5}, {{triple}, {triple}}, {{one}, {one}});
@@ -158,7 +159,7 @@ TEST_CASE_METHOD(Fixture, "each half wants inputs and outputs, and no key twice"
              Catch::Contains("reduce_scatter of key 5: the key stands twice"));
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(CheckedStore,
                  "a tensor on a GPU is unsupported without CUDA, and by stores that take none") {
   const Tensor far(memory.data(), {2}, DType::f32, {Device::Kind::gpu, 1});
   const std::string text = text_of(ErrorCode::unsupported, [&] {
@@ -171,7 +172,7 @@ TEST_CASE_METHOD(Fixture,
                          : "this build of tutti has no CUDA; copy it to the CPU first"));
 }
 
-TEST_CASE_METHOD(Fixture, "a root outside the ranks is refused with the range") {
+TEST_CASE_METHOD(CheckedStore, "a root outside the ranks is refused with the range") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.broadcast("w", pair, 3); }) ==
         "broadcast of key 'w' from root rank 3, but the ranks of this 'recorder' store are 0 to 2");
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.broadcast("w", pair, -1); }),
@@ -179,13 +180,13 @@ TEST_CASE_METHOD(Fixture, "a root outside the ranks is refused with the range") 
   store.broadcast("w", pair, 2);
 }
 
-TEST_CASE_METHOD(Fixture, "a number that is no reduction is refused at the call") {
+TEST_CASE_METHOD(CheckedStore, "a number that is no reduction is refused at the call") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] {
           store.pushpull("w", pair, pair, {.op = ReduceOp{4}});
         }) == "pushpull of key 'w': 4 is no reduction; take sum, average, min or max");
 }
 
-TEST_CASE_METHOD(Fixture, "a key twice in one call is refused by types that do not sum it") {
+TEST_CASE_METHOD(CheckedStore, "a key twice in one call is refused by types that do not sum it") {
   const std::vector<Values> values{{pair}, {other_pair}, {pair}};
   CHECK(text_of(ErrorCode::duplicate_key,
                 [&] {
@@ -193,12 +194,12 @@ TEST_CASE_METHOD(Fixture, "a key twice in one call is refused by types that do n
                 }) ==
         "pushpull of key 5: the key stands twice in one call; sum its tensors in one list, or give "
         "each a key of its own");
-  Fixture summing(true);
+  CheckedStore summing(true);
   summing.store.push({5, 3, 5}, values);
   CHECK(summing.backend.last.keys.size() == 3);
 }
 
-TEST_CASE_METHOD(Fixture, "integer and string keys do not mix in one store") {
+TEST_CASE_METHOD(CheckedStore, "integer and string keys do not mix in one store") {
   store.push({3}, {{pair}});
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pull({"fc1"}, {{pair}}); }) ==
         "key 'fc1' is a string, but key 3, which came before, is an integer; the keys of one store "
@@ -207,7 +208,8 @@ TEST_CASE_METHOD(Fixture, "integer and string keys do not mix in one store") {
 }
 
 TEST_CASE_METHOD(
-    Fixture, "integer and string keys do not mix in one call, and a refused call decides nothing") {
+    CheckedStore,
+    "integer and string keys do not mix in one call, and a refused call decides nothing") {
   CHECK_THAT(text_of(ErrorCode::invalid_argument,
                      [&] {
                        store.push({"a", 1}, {{pair}, {other_pair}});
@@ -216,11 +218,12 @@ TEST_CASE_METHOD(
   store.push({1}, {{pair}});
 }
 
-TEST_CASE_METHOD(Fixture, "keys that begin with 'tutti:' go with either kind, and decide none") {
+TEST_CASE_METHOD(CheckedStore,
+                 "keys that begin with 'tutti:' go with either kind, and decide none") {
   store.push({"tutti:object"}, {{pair}});
   store.push({1, "tutti:object"}, {{pair}, {other_pair}});
   CHECK_THROWS_AS(store.push({"tutti"}, {{pair}}), Error);
-  Fixture named;
+  CheckedStore named;
   named.store.push({"tutti:object", "a"}, {{pair}, {other_pair}});
   CHECK_THROWS_AS(named.store.push({1}, {{pair}}), Error);
 }
@@ -243,7 +246,7 @@ TEST_CASE("of two threads that use different kinds of key first, exactly one is 
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a broadcast carries the value at its root alone") {
+TEST_CASE_METHOD(CheckedStore, "a broadcast carries the value at its root alone") {
   store.broadcast("w", {pair, other_pair}, 1);
   REQUIRE(backend.last.ins[0].size() == 1);
   CHECK(backend.last.ins[0][0].data() == pair.data());
@@ -252,7 +255,7 @@ TEST_CASE_METHOD(Fixture, "a broadcast carries the value at its root alone") {
   CHECK(backend.last.ins[0].empty());
 }
 
-TEST_CASE_METHOD(Fixture, "an input where another key's output goes arrives as a copy") {
+TEST_CASE_METHOD(CheckedStore, "an input where another key's output goes arrives as a copy") {
   memory = {1, 2, 3, 4};
   store.pushpull({1, 2}, {{pair}, {pair}}, {{pair}, {other_pair}});
   CHECK(backend.last.ins[0][0].data() == pair.data());
@@ -261,7 +264,7 @@ TEST_CASE_METHOD(Fixture, "an input where another key's output goes arrives as a
   CHECK(backend.last.ins[1][0].as<float>()[1] == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "an output that is the rank's part of the input needs no copy") {
+TEST_CASE_METHOD(CheckedStore, "an output that is the rank's part of the input needs no copy") {
   const Tensor own(memory.data() + 1, {1}, DType::f32);
   store.reduce_scatter("w", triple, own);
   CHECK(backend.last.ins[0][0].data() == triple.data());
@@ -274,7 +277,7 @@ TEST_CASE_METHOD(Fixture, "an output that is the rank's part of the input needs 
   CHECK(backend.last.ins[0][0].data() != next.data());
 }
 
-TEST_CASE_METHOD(Fixture, "an option that means nothing to the call is dropped") {
+TEST_CASE_METHOD(CheckedStore, "an option that means nothing to the call is dropped") {
   store.pull({1}, {{pair}}, {.op = ReduceOp::max});
   CHECK(backend.last.options.op == ReduceOp::sum);
   store.push({1}, {{pair}}, {.priority = 4, .op = ReduceOp::max});

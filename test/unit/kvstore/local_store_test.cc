@@ -18,7 +18,7 @@ using namespace tutti;
 
 namespace {
 
-struct Fixture {
+struct StoreOfOneProcess {
   std::unique_ptr<KVStore> store = KVStore::create("local", Options{});
   std::array<float, 2> a{1, 2};
   std::array<float, 2> b{10, 20};
@@ -40,7 +40,7 @@ TEST_CASE("a call that meets the close of its store on another thread says that 
   // KVStore let it through before.
   std::array<float, 2> value{1, 2};
   const Key key = 3;
-  const std::array<Values, 1> tensors{Fixture::tensor(value)};
+  const std::array<Values, 1> tensors{StoreOfOneProcess::tensor(value)};
   const auto backend = make_local_backend("local", Takes::cpu, Options{});
   const MethodCall push{.method = Method::push, .keys = {&key, 1}, .ins = tensors};
   backend->submit({.method = Method::init, .keys = {&key, 1}, .ins = tensors});
@@ -68,7 +68,8 @@ TEST_CASE("every type of one process says its name, rank 0 and one worker") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a forked child cannot use its parent's store, and the parent goes on") {
+TEST_CASE_METHOD(StoreOfOneProcess,
+                 "a forked child cannot use its parent's store, and the parent goes on") {
   store->init({3}, {{tensor(a)}});
   const auto is_refused = [](const auto& call) {
     try {
@@ -88,8 +89,8 @@ TEST_CASE_METHOD(Fixture, "a forked child cannot use its parent's store, and the
     store->close();
     store.reset();
     // A store of its own the child may have.
-    Fixture own;
-    own.store->init({3}, {{Fixture::tensor(c)}});
+    StoreOfOneProcess own;
+    own.store->init({3}, {{StoreOfOneProcess::tensor(c)}});
     ::_exit(all && own.pulled(3) == Pair{100, 200} ? 0 : 1);
   }
   int status = -1;
@@ -98,7 +99,7 @@ TEST_CASE_METHOD(Fixture, "a forked child cannot use its parent's store, and the
   CHECK(pulled(3) == Pair{1, 2});
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StoreOfOneProcess,
                  "a forked child closes its parent's store though a thread was in a call") {
   std::vector<float> large(std::size_t{1} << 22, 1.0F);
   const Tensor value(large.data(), {static_cast<std::int64_t>(large.size())}, DType::f32);
@@ -124,13 +125,14 @@ TEST_CASE_METHOD(Fixture,
   CHECK(failed == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "an initialised value is kept apart from the caller's memory") {
+TEST_CASE_METHOD(StoreOfOneProcess, "an initialised value is kept apart from the caller's memory") {
   store->init({3}, {{tensor(a)}});
   a = {};
   CHECK(pulled(3) == Pair{1, 2});
 }
 
-TEST_CASE_METHOD(Fixture, "push assigns the sum over the devices, pull gives it to every output") {
+TEST_CASE_METHOD(StoreOfOneProcess,
+                 "push assigns the sum over the devices, pull gives it to every output") {
   store->init({3}, {{tensor(a)}});
   store->push({3}, {{tensor(a), tensor(b)}}).wait();
   Pair other{};
@@ -141,14 +143,15 @@ TEST_CASE_METHOD(Fixture, "push assigns the sum over the devices, pull gives it 
   CHECK(pulled(3) == Pair{1, 2});
 }
 
-TEST_CASE_METHOD(Fixture, "a key repeated in one call is summed") {
+TEST_CASE_METHOD(StoreOfOneProcess, "a key repeated in one call is summed") {
   store->init({3, 4}, {{tensor(a)}, {tensor(a)}});
   store->push({3, 4, 3}, {{tensor(a)}, {tensor(b)}, {tensor(c)}}).wait();
   CHECK(pulled(3) == Pair{101, 202});
   CHECK(pulled(4) == Pair{10, 20});
 }
 
-TEST_CASE_METHOD(Fixture, "pushpull sums the devices into every output and into the store") {
+TEST_CASE_METHOD(StoreOfOneProcess,
+                 "pushpull sums the devices into every output and into the store") {
   store->init({"w"}, {{tensor(a)}});
   store->pushpull("w", {tensor(a), tensor(b)}, {tensor(a), tensor(b)}).wait();
   CHECK(a == Pair{11, 22});
@@ -156,7 +159,7 @@ TEST_CASE_METHOD(Fixture, "pushpull sums the devices into every output and into 
   CHECK(pulled("w") == Pair{11, 22});
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StoreOfOneProcess,
                  "pushpull works without init, as in a collective store, and stores nothing") {
   store->pushpull("w", {tensor(a), tensor(b)}, {tensor(b), tensor(a)}).wait();
   CHECK(a == Pair{11, 22});
@@ -164,7 +167,8 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(pulled("w"), Error);
 }
 
-TEST_CASE_METHOD(Fixture, "of one process the shard is the whole, and nothing is stored") {
+TEST_CASE_METHOD(StoreOfOneProcess,
+                 "of one process the shard is the whole, and nothing is stored") {
   store->reduce_scatter("w", {tensor(a), tensor(b)}, {tensor(c), tensor(b)}).wait();
   CHECK(c == Pair{11, 22});
   CHECK(b == Pair{11, 22});
@@ -179,7 +183,8 @@ TEST_CASE_METHOD(Fixture, "of one process the shard is the whole, and nothing is
   CHECK(counters.bytes_gathered == sizeof a);
 }
 
-TEST_CASE_METHOD(Fixture, "an array may be one key's output and another key's input in one call") {
+TEST_CASE_METHOD(StoreOfOneProcess,
+                 "an array may be one key's output and another key's input in one call") {
   store
       ->pushpull({1, 2}, {{tensor(a), tensor(b)}, {tensor(a), tensor(c)}},
                  {{tensor(a)}, {tensor(b)}})
@@ -188,7 +193,7 @@ TEST_CASE_METHOD(Fixture, "an array may be one key's output and another key's in
   CHECK(b == Pair{101, 202});
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StoreOfOneProcess,
                  "broadcast initialises with the first value and gives it to every output") {
   store->broadcast("w", {tensor(a), tensor(b)}, 0).wait();
   CHECK(b == Pair{1, 2});
@@ -230,7 +235,7 @@ TEST_CASE("tensors without elements are exchanged like others") {
   CHECK(store->allocate({0}, DType::f64).count() == 0);
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StoreOfOneProcess,
                  "a key that was never initialised is refused by name, and nothing changes") {
   store->init({1}, {{tensor(a)}});
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store->pull({2}, {{tensor(b)}}); }) ==
@@ -241,7 +246,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(pulled(1) == Pair{1, 2});
 }
 
-TEST_CASE_METHOD(Fixture, "a second init is refused by name, and nothing changes") {
+TEST_CASE_METHOD(StoreOfOneProcess, "a second init is refused by name, and nothing changes") {
   store->init({1}, {{tensor(a)}});
   CHECK(text_of(ErrorCode::invalid_argument,
                 [&] {
@@ -300,7 +305,7 @@ TEST_CASE("a broadcast gives a key that is known a new value, of another shape, 
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a tensor unlike the stored value is refused with both") {
+TEST_CASE_METHOD(StoreOfOneProcess, "a tensor unlike the stored value is refused with both") {
   store->init({1}, {{tensor(a)}});
   const Tensor one(a.data(), {1}, DType::f32);
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store->push({1}, {{one}}); }) ==
@@ -313,14 +318,15 @@ TEST_CASE_METHOD(Fixture, "a tensor unlike the stored value is refused with both
         "as f32 (2)");
 }
 
-TEST_CASE_METHOD(Fixture, "what a store of one process lacks is unsupported and says what to do") {
+TEST_CASE_METHOD(StoreOfOneProcess,
+                 "what a store of one process lacks is unsupported and says what to do") {
   CHECK(text_of(ErrorCode::unsupported, [&] { store->set_gradient_compression("2bit"); }) ==
         "gradient compression '2bit' is not supported by store type 'local', which sends nothing "
         "between processes; it knows 'none'");
   store->set_gradient_compression("none");
 }
 
-TEST_CASE_METHOD(Fixture, "a format is refused as late only if the store knows it") {
+TEST_CASE_METHOD(StoreOfOneProcess, "a format is refused as late only if the store knows it") {
   store->broadcast({1, 2}, {{tensor(a)}, {tensor(b)}}, 0).wait();
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store->set_gradient_compression("none"); }) ==
         "set_gradient_compression('none') after the first tensor; call it right after create");
@@ -328,7 +334,7 @@ TEST_CASE_METHOD(Fixture, "a format is refused as late only if the store knows i
              Catch::StartsWith("gradient compression 'fp17' is not supported by store type"));
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StoreOfOneProcess,
                  "a format is late after a sum under a reserved key, not after an object") {
   store->broadcast("tutti:object", tensor(a), 0).wait();
   store->set_gradient_compression("none");
@@ -337,7 +343,7 @@ TEST_CASE_METHOD(Fixture,
         "set_gradient_compression('none') after the first tensor; call it right after create");
 }
 
-TEST_CASE_METHOD(Fixture, "counters count what was reduced and broadcast") {
+TEST_CASE_METHOD(StoreOfOneProcess, "counters count what was reduced and broadcast") {
   store->broadcast({1, 2}, {{tensor(a)}, {tensor(b)}}, 0).wait();
   store->pushpull({1, 2}, {{tensor(a)}, {tensor(b), tensor(c)}}, {{tensor(a)}, {tensor(b)}}).wait();
   store->push({1}, {{tensor(a)}}).wait();

@@ -21,7 +21,7 @@ using tutti::base::Fd;
 namespace {
 
 /// Nothing in these tests takes this long unless it hangs.
-constexpr auto patience = 6s;
+constexpr auto handshake_patience = 6s;
 
 Secret some_secret() {
   Secret secret{};
@@ -47,7 +47,7 @@ struct ListeningRank {
   std::string failure;
   std::thread thread;
 
-  explicit ListeningRank(Clock::duration limit = patience)
+  explicit ListeningRank(Clock::duration limit = handshake_patience)
       : thread([this, limit] {
           try {
             found = accept_peers(listener, someone(0, secret), {1}, Clock::now() + limit);
@@ -60,18 +60,18 @@ struct ListeningRank {
   }
 
   ProvenPeer call(const Identity& me) {
-    return prove_to(ways_to(listener), me, 0, Clock::now() + patience);
+    return prove_to(ways_to(listener), me, 0, Clock::now() + handshake_patience);
   }
   Fd stranger_saying(ConstBytes bytes) {
     Fd socket = start_connecting("127.0.0.1", port_of(listener), "");
-    wait_writable(socket, Clock::now() + patience);
+    wait_writable(socket, Clock::now() + handshake_patience);
     ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     return socket;
   }
 };
 
 /// Whether the other end closes within the time.
-bool is_closed(const Fd& socket, Clock::duration limit = patience) {
+bool is_closed(const Fd& socket, Clock::duration limit = handshake_patience) {
   std::byte byte;
   const auto deadline = Clock::now() + limit;
   while (wait_readable(socket, deadline)) {
@@ -83,7 +83,7 @@ bool is_closed(const Fd& socket, Clock::duration limit = patience) {
 std::string await_message(Connection& connection) {
   Parcel message;
   while (!connection.next(message)) {
-    if (!wait_readable(connection.socket(), Clock::now() + patience)) return "";
+    if (!wait_readable(connection.socket(), Clock::now() + handshake_patience)) return "";
     if (connection.receive()) return "ended";
   }
   return std::string(as_text(message.head));
@@ -165,12 +165,12 @@ TEST_CASE("a recorded handshake cannot be replayed") {
   const Fd wire = listen_tcp("127.0.0.1");
   Bytes recorded;
   std::thread recorder([&] {
-    if (!wait_readable(wire, Clock::now() + patience)) return;
+    if (!wait_readable(wire, Clock::now() + handshake_patience)) return;
     const Fd caller = accept_one(wire);
     const Fd onward = rank0.stranger_saying({});
     std::byte raw[256];
     const auto pass = [&](const Fd& from, const Fd& to) {
-      if (!wait_readable(from, Clock::now() + patience)) return;
+      if (!wait_readable(from, Clock::now() + handshake_patience)) return;
       const ssize_t count = ::recv(from.get(), raw, sizeof raw, 0);
       if (count <= 0) return;
       ::send(to.get(), raw, static_cast<std::size_t>(count), MSG_NOSIGNAL);
@@ -181,7 +181,7 @@ TEST_CASE("a recorded handshake cannot be replayed") {
     pass(caller, onward);
   });
   const ProvenPeer peer =
-      prove_to(ways_to(wire), someone(1, rank0.secret), 0, Clock::now() + patience);
+      prove_to(ways_to(wire), someone(1, rank0.secret), 0, Clock::now() + handshake_patience);
   recorder.join();
   rank0.thread.join();
   REQUIRE(rank0.found.size() == 1);
@@ -210,7 +210,7 @@ TEST_CASE("of several ways the one that leads to the listener is taken") {
   ways.push_back({start_connecting("127.0.0.1", dead_port, ""), "127.0.0.1 (dead)"});
   for (Way& way : ways_to(rank0.listener)) ways.push_back(std::move(way));
   const ProvenPeer peer =
-      prove_to(std::move(ways), someone(1, rank0.secret), 0, Clock::now() + patience);
+      prove_to(std::move(ways), someone(1, rank0.secret), 0, Clock::now() + handshake_patience);
   CHECK(peer.rank == 0);
   rank0.thread.join();
 }
@@ -225,13 +225,13 @@ TEST_CASE("a way that the system refuses at once leaves the others, and alone it
   for (const Way& way : ways) CHECK_THAT(way.failure, Contains("cannot connect"));
   for (Way& way : ways_to(rank0.listener)) ways.push_back(std::move(way));
   const ProvenPeer peer =
-      prove_to(std::move(ways), someone(1, rank0.secret), 0, Clock::now() + patience);
+      prove_to(std::move(ways), someone(1, rank0.secret), 0, Clock::now() + handshake_patience);
   CHECK(peer.rank == 0);
   rank0.thread.join();
   std::vector<Way> alone;
   alone.push_back(start_way("255.255.255.255", port, ""));
   try {
-    prove_to(std::move(alone), someone(1, rank0.secret), 0, Clock::now() + patience);
+    prove_to(std::move(alone), someone(1, rank0.secret), 0, Clock::now() + handshake_patience);
     FAIL("there was a way");
   } catch (const tutti::Error& error) {
     CHECK(error.code() == tutti::ErrorCode::peer_lost);
@@ -248,8 +248,9 @@ TEST_CASE("a listener that is not there, or never answers, is told apart in the 
   listener.reset();
   std::vector<Way> ways;
   ways.push_back({start_connecting("127.0.0.1", port, ""), "127.0.0.1"});
-  CHECK_THROWS_WITH(prove_to(std::move(ways), someone(1, secret), 0, Clock::now() + patience),
-                    Contains("rank 1 found no way to rank 0") && Contains("Connection refused"));
+  CHECK_THROWS_WITH(
+      prove_to(std::move(ways), someone(1, secret), 0, Clock::now() + handshake_patience),
+      Contains("rank 1 found no way to rank 0") && Contains("Connection refused"));
 }
 
 TEST_CASE("an approach takes a step at a time and never waits") {
@@ -257,11 +258,11 @@ TEST_CASE("an approach takes a step at a time and never waits") {
   const auto begun = Clock::now();
   Approach in_vain(ways_to(mute), someone(1, some_secret()), 0);
   for (int i = 0; i < 10; ++i) CHECK_FALSE(in_vain.advance());
-  CHECK(Clock::now() - begun < patience);
+  CHECK(Clock::now() - begun < handshake_patience);
   ListeningRank rank0;
   Approach approach(ways_to(rank0.listener), someone(1, rank0.secret), 0);
   std::optional<ProvenPeer> peer;
-  while (!peer && Clock::now() < begun + patience) peer = approach.advance();
+  while (!peer && Clock::now() < begun + handshake_patience) peer = approach.advance();
   rank0.thread.join();
   REQUIRE(peer);
   CHECK(peer->rank == 0);
@@ -295,7 +296,7 @@ TEST_CASE("a frame that was changed on its way ends the connection with the reas
   for (const Slice& slice : slices.all()) append(wire, slice.bytes);
   wire.back() ^= std::byte{1};
   ::send(caller.socket.get(), wire.data(), wire.size(), MSG_NOSIGNAL);
-  REQUIRE(wait_readable(listener.socket(), Clock::now() + patience));
+  REQUIRE(wait_readable(listener.socket(), Clock::now() + handshake_patience));
   CHECK_THAT(listener.receive().value_or("it went through"), Contains("not authentic"));
 }
 

@@ -24,7 +24,7 @@ using tutti::base::Fd;
 namespace {
 
 /// Nothing in these tests takes this long unless it hangs.
-constexpr auto patience = 6s;
+constexpr auto reception_patience = 6s;
 const Secret secret{};
 
 /// A caller, who speaks when it advances.
@@ -60,7 +60,7 @@ class Room {
 /// How many prove themselves before the time is over, or all have.
 std::size_t proven_of(Reception& reception, std::list<Approach>& callers) {
   std::size_t proven = 0;
-  const auto end = Clock::now() + patience;
+  const auto end = Clock::now() + reception_patience;
   while (!callers.empty() && Clock::now() < end) {
     callers.remove_if([](Approach& one) { return one.advance().has_value(); });
     proven += reception.advance().size();
@@ -119,7 +119,7 @@ class SilentCallers {
     std::list<Fd> held;
     for (int i = 0; i < count; ++i) {
       held.push_back(start_connecting("127.0.0.1", port_of(listener), ""));
-      wait_writable(held.back(), Clock::now() + patience);
+      wait_writable(held.back(), Clock::now() + reception_patience);
     }
     ::pause();
   }
@@ -167,13 +167,14 @@ TEST_CASE("strangers do not keep a rank from accepting the others, however few f
     ways.push_back({start_connecting("127.0.0.1", port_of(listener), ""), "127.0.0.1"});
     try {
       said = "rank " + std::to_string(prove_to(std::move(ways), Identity{1, secret, "link"}, 0,
-                                               Clock::now() + 2 * patience)
+                                               Clock::now() + 2 * reception_patience)
                                           .rank);
     } catch (const tutti::Error& error) {
       said = error.what();
     }
   });
-  CHECK(accept_peers(listener, Identity{0, secret, "link"}, {1}, Clock::now() + 2 * patience)
+  CHECK(accept_peers(listener, Identity{0, secret, "link"}, {1},
+                     Clock::now() + 2 * reception_patience)
             .size() == 1);
   other.join();
   CHECK(said == "rank 0");

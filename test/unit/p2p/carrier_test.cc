@@ -140,6 +140,50 @@ TEST_CASE("a call waits for its whole time, however long nothing has happened be
   CHECK(messenger.empty());
 }
 
+TEST_CASE(
+    "a transfer may take longer than the time limit while it moves, but may not stand still") {
+  using std::chrono::seconds;
+  Node node;
+  const std::vector<int> leaders{0, 0};
+  const auto first = topology::make_topology(0, leaders);
+  const auto second = topology::make_topology(1, leaders);
+  const auto never = [](int) { return false; };
+  Messenger sender(first, seconds(100), node.memory(0), BetweenNodes{}, never);
+  Messenger receiver(second, seconds(100), node.memory(1), BetweenNodes{}, never);
+  std::vector<std::uint32_t> numbers = counting(300'000, 3);
+  std::vector<std::uint32_t> got(numbers.size());
+  const Envelope to{.peer = 1, .count = numbers.size()};
+  const Envelope from{.peer = 0, .count = numbers.size()};
+  Time now{};
+  sender.send(now, 1, to, bytes_of(numbers));
+  receiver.receive(now, 1, from, bytes_of(got));
+  while (!sender.empty()) {
+    now += seconds(40);
+    sender.step(now);
+    receiver.step(now);
+  }
+  CHECK(now > seconds(400));
+  CHECK(got == numbers);
+  sender.send(now, 2, to, bytes_of(numbers));
+  receiver.receive(now, 2, from, bytes_of(got));
+  for (int turn = 0; turn < 4; ++turn) {
+    sender.step(now);
+    receiver.step(now);
+  }
+  REQUIRE(receiver.is_moving());
+  // The receiver takes what has been sent, and no more comes.
+  while (receiver.step(now)) {
+  }
+  CHECK_FALSE(receiver.step(now + seconds(90)));
+  CHECK(receiver.next_tick() == now + seconds(100));
+  CHECK_THROWS_AS(receiver.step(now + seconds(100)), Error);
+  // The sender fills the ring, and nobody takes anything.
+  while (sender.step(now + seconds(50))) {
+  }
+  CHECK_FALSE(sender.step(now + seconds(140)));
+  CHECK_THROWS_AS(sender.step(now + seconds(150)), Error);
+}
+
 TEST_CASE("a rank that has departed ends the calls that wait for it, but not before its frames") {
   using std::chrono::seconds;
   Node node;

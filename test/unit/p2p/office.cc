@@ -75,6 +75,7 @@ bool Office::deliver(std::mt19937_64& random) {
     possible.emplace_back([this, way = pair, queue = &coming] {
       got_[queue->front()] = leaving_[way].front();
       leaving_[way].pop_front();
+      move_part(way.first, way.second);
       endpoints_[static_cast<std::size_t>(way.second)].note_arrived(queue->front());
       queue->pop_front();
       act(way.second);
@@ -83,6 +84,11 @@ bool Office::deliver(std::mt19937_64& random) {
   if (possible.empty()) return false;
   possible[random() % possible.size()]();
   return true;
+}
+
+void Office::move_part(int from, int to) {
+  endpoints_[static_cast<std::size_t>(from)].note_sent(to);
+  endpoints_[static_cast<std::size_t>(to)].note_received(from);
 }
 
 void Office::deliver_all() {

@@ -30,6 +30,8 @@ class Office {
 
   /// One frame or one transfer arrives. False: nothing is on its way.
   bool deliver(std::mt19937_64& random);
+  /// A part of a transfer moves.
+  void move_part(int from, int to);
   /// Everything arrives.
   void deliver_all();
 

@@ -28,12 +28,12 @@ int number_of(net::ConstBytes message) {
 }
 
 /// One end, what it puts on the wire, and what has arrived there.
-struct End {
+struct Sender {
   Delivery delivery;
   std::deque<Bytes> wire{};
   std::vector<int> heard{};
 
-  explicit End(Delivery::Rules rules) : delivery(rules) {}
+  explicit Sender(Delivery::Rules rules) : delivery(rules) {}
 
   Delivery::Transmit transmit() {
     return [this](net::ConstBytes head, net::ConstBytes body) {
@@ -65,8 +65,8 @@ std::vector<int> up_to(int count) {
 }  // namespace
 
 TEST_CASE("what comes twice is delivered once") {
-  End a(keeps);
-  End b(keeps);
+  Sender a(keeps);
+  Sender b(keeps);
   a.send(0);
   const Bytes packet = a.take();
   b.receive(packet);
@@ -76,8 +76,8 @@ TEST_CASE("what comes twice is delivered once") {
 }
 
 TEST_CASE("what comes early waits for what was sent before it") {
-  End a(keeps);
-  End b(keeps);
+  Sender a(keeps);
+  Sender b(keeps);
   for (int i = 0; i < 3; ++i) a.send(i);
   const Bytes first = a.take();
   b.receive(a.take());
@@ -88,8 +88,8 @@ TEST_CASE("what comes early waits for what was sent before it") {
 }
 
 TEST_CASE("what is not acknowledged is sent again in time, and not before") {
-  End a(keeps);
-  End b(keeps);
+  Sender a(keeps);
+  Sender b(keeps);
   const Time start{};
   a.send(0, start);
   a.wire.clear();
@@ -106,8 +106,8 @@ TEST_CASE("what is not acknowledged is sent again in time, and not before") {
 }
 
 TEST_CASE("an answer acknowledges, and an acknowledgement is not acknowledged") {
-  End a(keeps);
-  End b(keeps);
+  Sender a(keeps);
+  Sender b(keeps);
   a.send(0);
   b.receive(a.take());
   b.send(7);
@@ -122,8 +122,8 @@ TEST_CASE("an answer acknowledges, and an acknowledgement is not acknowledged") 
 }
 
 TEST_CASE("over another connection everything that is not acknowledged is sent again") {
-  End a({.keeps = true});
-  End b({.keeps = true});
+  Sender a({.keeps = true});
+  Sender b({.keeps = true});
   for (int i = 0; i < 5; ++i) a.send(i);
   b.receive(a.take());
   b.receive(a.take());
@@ -134,8 +134,8 @@ TEST_CASE("over another connection everything that is not acknowledged is sent a
 }
 
 TEST_CASE("without keeping, a message that is missing is an error and none is acknowledged") {
-  End a({});
-  End b({});
+  Sender a({});
+  Sender b({});
   a.send(0);
   a.send(1);
   a.take();
@@ -148,32 +148,32 @@ TEST_CASE("without keeping, a message that is missing is an error and none is ac
 }
 
 TEST_CASE("packets that are none are refused and change nothing") {
-  End a(keeps);
+  Sender a(keeps);
   CHECK_THROWS_AS(a.receive(Bytes(23)), Error);
   Bytes unnumbered(28);
   CHECK_THROWS_AS(a.receive(unnumbered), Error);
   CHECK(a.heard.empty());
-  End b(keeps);
+  Sender b(keeps);
   b.send(0);
   a.receive(b.take());
   CHECK(a.heard == up_to(1));
 }
 
 TEST_CASE("who was restored from something too old is told, for messages are lost") {
-  End a(keeps);
-  End b(keeps);
+  Sender a(keeps);
+  Sender b(keeps);
   a.send(0);
   b.receive(a.take());
   b.send(0);
-  End restored(keeps);
+  Sender restored(keeps);
   const Bytes answer = b.take();
   CHECK_THAT(text_of(ErrorCode::mismatch, [&] { restored.receive(answer); }),
              Contains("older state"));
 }
 
 TEST_CASE("who lost messages that it had acknowledged is told over the next connection") {
-  End a({.keeps = true});
-  End b({.keeps = true});
+  Sender a({.keeps = true});
+  Sender b({.keeps = true});
   for (int i = 0; i < 10; ++i) {
     a.send(i);
     b.receive(a.take());
@@ -181,7 +181,7 @@ TEST_CASE("who lost messages that it had acknowledged is told over the next conn
   b.delivery.acknowledge(b.transmit());
   a.receive(b.take());
   REQUIRE(a.delivery.is_acknowledged());
-  End restored({.keeps = true});
+  Sender restored({.keeps = true});
   restored.delivery.restore({.sent = 0, .received = 9});
   const bool is_owed = GENERATE(false, true);
   if (is_owed) a.delivery.send(message(10), {}, [](net::ConstBytes, net::ConstBytes) {});
@@ -192,13 +192,13 @@ TEST_CASE("who lost messages that it had acknowledged is told over the next conn
 }
 
 TEST_CASE("a restored end goes on where the saved one was") {
-  End a(keeps);
-  End b(keeps);
+  Sender a(keeps);
+  Sender b(keeps);
   for (int i = 0; i < 4; ++i) a.send(i);
   b.receive(a.take());
   b.delivery.acknowledge(b.transmit());
   a.receive(b.take());
-  End again(keeps);
+  Sender again(keeps);
   again.delivery.restore(a.delivery.save());
   again.delivery.resend_all({}, again.transmit());
   again.send(4);
@@ -208,7 +208,7 @@ TEST_CASE("a restored end goes on where the saved one was") {
 
 TEST_CASE("every message arrives once and in order whatever becomes of the packets") {
   for (const std::uint32_t seed : {1U, 2U, 3U, 4U, 5U}) {
-    End ends[2] = {End(keeps), End(keeps)};
+    Sender ends[2] = {Sender(keeps), Sender(keeps)};
     Injector faults({.drop = 20, .delay = 20, .duplicate = 20}, seed);
     std::minstd_rand random(seed);
     constexpr int count = 500;
@@ -219,8 +219,8 @@ TEST_CASE("every message arrives once and in order whatever becomes of the packe
          turn < 200'000 && (ends[0].heard.size() < count || ends[1].heard.size() < count);
          ++turn, now += 1ms) {
       const std::size_t from = random() % 2;
-      End& a = ends[from];
-      End& b = ends[1 - from];
+      Sender& a = ends[from];
+      Sender& b = ends[1 - from];
       if (sent[from] < count) a.send(sent[from]++, now);
       a.delivery.resend(now, a.transmit());
       a.delivery.acknowledge(a.transmit());

@@ -7,7 +7,7 @@
 #include "ps/registry.h"
 
 /// All that a scheduler has said to each node.
-struct Heard {
+struct HeardFromScheduler {
   std::map<tutti::ps::Registry::Node, std::vector<tutti::ps::FromScheduler>> all;
 
   void add(tutti::ps::Registry::Node node, const tutti::ps::FromScheduler& message) {

@@ -37,7 +37,7 @@ Progress now(const Disks& disks) {
 /// A job that begins with what both bring. Returns when both were ready: until then none has heard
 /// that it begins.
 Progress begin(const Disks& disks, std::uint64_t job) {
-  ::Heard heard;
+  HeardFromScheduler heard;
   Registry registry(
       {.workers = 1, .servers = 2}, 1'000'000,
       [&](Registry::Node node, const FromScheduler& said) { heard.add(node, said); }, job);

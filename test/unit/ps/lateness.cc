@@ -87,7 +87,7 @@ class Worker {
     fill();
   }
 
-  std::vector<End> ends;
+  std::vector<Ending> ends;
 
  private:
   struct Open {
@@ -121,7 +121,7 @@ class Worker {
     bool pulls_again = false;
     for (Open& one : open_) {
       const bool is_pull = one.made.what == Made::What::pull || one.made.what == Made::What::row;
-      if (!is_pull || !End{one.made, end_of(one)}.is_late()) continue;
+      if (!is_pull || !Ending{one.made, end_of(one)}.is_late()) continue;
       one = make(one.made);
       pulls_again = true;
     }
@@ -350,7 +350,7 @@ bool World::run() {
   }
 }
 
-const std::vector<End>& World::ends_of(int worker) const {
+const std::vector<Ending>& World::ends_of(int worker) const {
   return workers_.at(static_cast<std::size_t>(worker))->ends;
 }
 

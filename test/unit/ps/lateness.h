@@ -54,7 +54,7 @@ struct Plan {
 };
 
 /// How a call ended: "3", "done" where nothing comes back, or "timeout: ...".
-struct End {
+struct Ending {
   Made made;
   std::string text;
 
@@ -71,7 +71,7 @@ class World {
   /// Until all workers have done all steps. False: nothing happens any more.
   bool run();
   /// In the order of the worker's calls.
-  const std::vector<End>& ends_of(int worker) const;
+  const std::vector<Ending>& ends_of(int worker) const;
   /// What the servers have of a key; it must be one number throughout.
   float stored(std::size_t key) const;
 

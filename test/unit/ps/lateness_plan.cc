@@ -75,11 +75,11 @@ class Model {
 }  // namespace
 
 void check(const Plan& plan, const World& world) {
-  const std::vector<End>& ends = world.ends_of(0);
+  const std::vector<Ending>& ends = world.ends_of(0);
   for (int worker = 1; worker < plan.workers; ++worker) {
     for (std::size_t i = 0; i < std::min(ends.size(), world.ends_of(worker).size()); ++i) {
       INFO("call " << i << " of worker " << worker);
-      const End& other = world.ends_of(worker)[i];
+      const Ending& other = world.ends_of(worker)[i];
       REQUIRE((other.is_late() ? other.text : "") == (ends[i].is_late() ? ends[i].text : ""));
     }
     REQUIRE(world.ends_of(worker).size() == ends.size());
@@ -98,7 +98,7 @@ void check_asynchronous(const Plan& plan, const World& world) {
   std::vector<std::vector<std::string>> broadcasts(static_cast<std::size_t>(plan.workers));
   float left = 0;
   for (int worker = 0; worker < plan.workers; ++worker) {
-    for (const End& end : world.ends_of(worker)) {
+    for (const Ending& end : world.ends_of(worker)) {
       const bool is_round = end.made.what == Made::What::round;
       if (is_round && end.made.kind == Kind::broadcast) {
         broadcasts[static_cast<std::size_t>(worker)].push_back(end.text);

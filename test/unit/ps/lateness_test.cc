@@ -15,7 +15,7 @@ using GivenUp = std::set<std::string>;
 void add_to(GivenUp& given_up, const World& world, int workers) {
   const std::string before = "timeout: ";
   for (int worker = 0; worker < workers; ++worker) {
-    for (const End& end : world.ends_of(worker)) {
+    for (const Ending& end : world.ends_of(worker)) {
       if (!end.is_late()) continue;
       const std::string what = end.text.substr(before.size());
       const bool by_first = what.find("key_timeout on worker 0") != std::string::npos;

@@ -11,8 +11,8 @@ using namespace tutti::ps;
 
 namespace {
 
-const Optimizer sgd{"sgd", {{"learning_rate", 1}}};
-const PieceName piece{"w", 0, 1};
+const Optimizer plain_sgd{"sgd", {{"learning_rate", 1}}};
+const PieceName only_piece{"w", 0, 1};
 
 /// What this worker hears when it asks, of the piece or of settings.
 std::optional<Failure> missing(TableJob& job, int worker, const std::optional<PieceName>& of) {
@@ -32,33 +32,33 @@ TEST_CASE("workers that have not brought their part in a round are named") {
   job.init({0});
   job.say(0, Kind::push, {1});
   job.pull(0, 1);
-  CHECK(missing(job, 0, piece) == Failure{ErrorCode::timeout,
-                                          "workers 1, 2, 3 have not made their push of key 'w'",
-                                          {1, 2, 3}});
+  CHECK(missing(job, 0, only_piece) ==
+        Failure{
+            ErrorCode::timeout, "workers 1, 2, 3 have not made their push of key 'w'", {1, 2, 3}});
   job.say(3, Kind::push, {1});
   job.say(1, Kind::push, {1});
-  CHECK(missing(job, 3, piece) ==
+  CHECK(missing(job, 3, only_piece) ==
         Failure{ErrorCode::timeout, "worker 2 has not made its push of key 'w'", {2}});
-  CHECK_FALSE(missing(job, 2, piece));
+  CHECK_FALSE(missing(job, 2, only_piece));
   job.say(2, Kind::push, {1});
-  CHECK_FALSE(missing(job, 0, piece));
+  CHECK_FALSE(missing(job, 0, only_piece));
   CHECK(job.stored(1) == Floats{4});
 }
 
 TEST_CASE("workers that have not made a setting are named") {
   TableJob job(3);
-  job.set(0, sgd);
-  job.set(1, sgd);
+  job.set(0, plain_sgd);
+  job.set(1, plain_sgd);
   CHECK(missing(job, 0, std::nullopt) ==
         Failure{ErrorCode::timeout, "worker 2 has not made its call of set_optimizer", {2}});
   CHECK_FALSE(missing(job, 2, std::nullopt));
-  job.set(2, sgd);
+  job.set(2, plain_sgd);
   CHECK_FALSE(missing(job, 0, std::nullopt));
 }
 
 TEST_CASE("an asynchronous setting waits for the lowest worker that is there") {
   TableJob job(3, true);
-  job.set(2, sgd);
+  job.set(2, plain_sgd);
   CHECK(missing(job, 2, std::nullopt)->ranks == std::vector{0});
   job.table().lose(0, {ErrorCode::peer_lost, "worker 0 is lost", {0}});
   CHECK(missing(job, 2, std::nullopt)->ranks == std::vector{1});
@@ -67,18 +67,18 @@ TEST_CASE("an asynchronous setting waits for the lowest worker that is there") {
 TEST_CASE("an asynchronous worker that is held waits for those that are too far behind") {
   TableJob job(3, true, 1);
   job.init({0});
-  for (int worker = 0; worker < 3; ++worker) job.set(worker, sgd);
+  for (int worker = 0; worker < 3; ++worker) job.set(worker, plain_sgd);
   job.say(0, Kind::push, {1});
-  CHECK_FALSE(missing(job, 0, piece));
+  CHECK_FALSE(missing(job, 0, only_piece));
   job.say(0, Kind::push, {1});
-  CHECK(missing(job, 0, piece)->ranks == std::vector{1, 2});
+  CHECK(missing(job, 0, only_piece)->ranks == std::vector{1, 2});
   job.say(1, Kind::broadcast, {0}, {.root = 1});
-  CHECK(missing(job, 0, piece)->ranks == std::vector{2});
-  CHECK(missing(job, 1, piece)->ranks == std::vector{0, 2});
+  CHECK(missing(job, 0, only_piece)->ranks == std::vector{2});
+  CHECK(missing(job, 1, only_piece)->ranks == std::vector{0, 2});
   job.table().lose(2, {ErrorCode::peer_lost, "worker 2 is lost", {2}});
-  CHECK_FALSE(missing(job, 0, piece));
+  CHECK_FALSE(missing(job, 0, only_piece));
   job.say(0, Kind::push, {1});
-  CHECK(missing(job, 0, piece)->ranks == std::vector{1});
+  CHECK(missing(job, 0, only_piece)->ranks == std::vector{1});
 }
 
 TEST_CASE("a question about what is not there is answered, makes nothing and needs its number") {

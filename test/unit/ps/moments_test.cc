@@ -19,7 +19,7 @@ using Catch::Contains;
 namespace {
 
 struct Registered {
-  ::Heard heard;
+  HeardFromScheduler heard;
   Registry registry{
       {.workers = 1, .servers = 2},
       1'000'000,

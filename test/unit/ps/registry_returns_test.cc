@@ -28,8 +28,8 @@ Register server(int rank, std::uint64_t job = 0, std::uint16_t port = 70) {
 }
 
 /// A job of one worker, node 1, and two durable servers, nodes 2 and 3.
-struct Job {
-  Heard heard;
+struct DurableJob {
+  HeardFromScheduler heard;
   Registry registry{
       {.workers = 1, .servers = 2},
       1'000'000,
@@ -53,7 +53,7 @@ struct Job {
 }  // namespace
 
 TEST_CASE("a durable server that is lost is waited for, and the others hear where it comes back") {
-  Job job;
+  DurableJob job;
   job.begin();
   job.registry.lose(3, "it was closed");
   CHECK(job.registry.servers_away() == std::vector{1});
@@ -69,7 +69,7 @@ TEST_CASE("a durable server that is lost is waited for, and the others hear wher
 }
 
 TEST_CASE("a server that does not come back in time is lost") {
-  Job job;
+  DurableJob job;
   job.begin();
   job.registry.lose(2, "it was closed");
   job.registry.give_up_on_server(0, std::chrono::seconds(300));
@@ -85,7 +85,7 @@ TEST_CASE("a server that does not come back in time is lost") {
 }
 
 TEST_CASE("of several servers that are away one alone is given up") {
-  Job job;
+  DurableJob job;
   job.begin();
   job.registry.lose(2, "it was closed");
   job.registry.lose(3, "it was closed");
@@ -96,7 +96,7 @@ TEST_CASE("of several servers that are away one alone is given up") {
 }
 
 TEST_CASE("only the state of this job takes the place of a server that is away") {
-  Job job;
+  DurableJob job;
   job.begin();
   job.registry.lose(2, "it was closed");
   for (const std::uint64_t other : {std::uint64_t{0}, this_job + 1}) {
@@ -107,7 +107,7 @@ TEST_CASE("only the state of this job takes the place of a server that is away")
 }
 
 TEST_CASE("a server that comes again before its former process was missed takes its place") {
-  Job job;
+  DurableJob job;
   job.begin();
   job.registry.receive(9, server(1, this_job, 71));
   CHECK(job.heard.last<Welcome>(9).rank == 1);
@@ -118,7 +118,7 @@ TEST_CASE("a server that comes again before its former process was missed takes 
 }
 
 TEST_CASE("a server that returns hears which workers were lost meanwhile") {
-  Heard heard;
+  HeardFromScheduler heard;
   Registry registry(
       {.workers = 2, .servers = 1}, 1000,
       [&](Registry::Node node, const FromScheduler& message) { heard.add(node, message); },
@@ -141,14 +141,14 @@ TEST_CASE("a server that returns hears which workers were lost meanwhile") {
 }
 
 TEST_CASE("who is told to end says so, and is lost for that reason") {
-  Job job;
+  DurableJob job;
   job.begin();
   job.registry.receive(1, Stopping{"it was ended by SIGTERM"});
   CHECK_THAT(job.registry.trouble(), Contains("worker 0 is lost: it was ended by SIGTERM"));
 }
 
 TEST_CASE("values that servers bring stay where they are") {
-  Job job;
+  DurableJob job;
   Register first = server(0, 7);
   first.brings[0].held = {{{"w", 1, 2}, 10, DType::f32}};
   Register second = server(1, 7);
@@ -165,7 +165,7 @@ TEST_CASE("values that servers bring stay where they are") {
 }
 
 TEST_CASE("states that do not belong together are refused") {
-  Job job;
+  DurableJob job;
   job.registry.receive(2, server(0, 7));
   job.registry.receive(3, server(1, 8));
   CHECK_THAT(job.heard.last<Refused>(2).failure.text,
@@ -190,7 +190,7 @@ TEST_CASE("what an interrupted start has prepared counts if every server has it"
                           {only_new, between, 8},     {empty_before, server(0), 0},
                           {only_new, empty_before, 8}};
   for (const Start& start : starts) {
-    Job job;
+    DurableJob job;
     Register second = start.second;
     second.rank = 1;
     job.registry.receive(2, start.first);
@@ -203,7 +203,7 @@ TEST_CASE("what an interrupted start has prepared counts if every server has it"
 }
 
 TEST_CASE("the values of a state with which nobody begins are nowhere") {
-  Job job;
+  DurableJob job;
   for (const int rank : {0, 1}) {
     Register said = server(rank, 7);
     said.brings.push_back({8, {{{"w", static_cast<std::uint32_t>(rank), 2}, 10, DType::f32}}});
@@ -218,7 +218,7 @@ TEST_CASE("the values of a state with which nobody begins are nowhere") {
 }
 
 TEST_CASE("states of which none is every server's are refused") {
-  Job job;
+  DurableJob job;
   Register both = server(0, 7);
   both.brings.push_back({8});
   Register newer = server(1, 9);
@@ -231,7 +231,7 @@ TEST_CASE("states of which none is every server's are refused") {
 }
 
 TEST_CASE("nobody drops what it had before all servers are ready, and workers wait for that") {
-  Job job;
+  DurableJob job;
   job.registry.receive(1, worker());
   job.registry.receive(2, server(0, 7));
   job.registry.receive(3, server(1, 7));
@@ -245,7 +245,7 @@ TEST_CASE("nobody drops what it had before all servers are ready, and workers wa
 }
 
 TEST_CASE("servers that take too long to begin are named, and the job ends") {
-  Job job;
+  DurableJob job;
   job.registry.receive(1, worker());
   job.registry.receive(2, server(0));
   CHECK(job.registry.servers_not_ready().empty());
@@ -264,7 +264,7 @@ TEST_CASE("servers that take too long to begin are named, and the job ends") {
 }
 
 TEST_CASE("a server that comes back is not ready until it says so") {
-  Job job;
+  DurableJob job;
   job.begin();
   CHECK(job.registry.servers_not_ready().empty());
   job.registry.lose(3, "it was closed");
@@ -277,7 +277,7 @@ TEST_CASE("a server that comes back is not ready until it says so") {
 
 TEST_CASE("a server that is killed while it begins begins again with what it brought") {
   for (const std::uint64_t before : {std::uint64_t{0}, std::uint64_t{7}}) {
-    Job job;
+    DurableJob job;
     job.registry.receive(1, worker());
     job.registry.receive(2, server(0, before));
     job.registry.receive(3, server(1, before));
@@ -300,7 +300,7 @@ TEST_CASE("a server that is killed while it begins begins again with what it bro
 }
 
 TEST_CASE("a server that is killed before it has heard that all are ready goes on from this job") {
-  Job job;
+  DurableJob job;
   job.begin();
   job.registry.lose(2, "it was closed");
   job.registry.receive(8, server(0));
@@ -314,7 +314,7 @@ TEST_CASE("a server that is killed before it has heard that all are ready goes o
 }
 
 TEST_CASE("a worker hears behind its welcome of those that were lost while the servers began") {
-  Heard heard;
+  HeardFromScheduler heard;
   Registry registry(
       {.workers = 2, .servers = 1}, 1000,
       [&](Registry::Node node, const FromScheduler& message) { heard.add(node, message); },
@@ -334,7 +334,7 @@ TEST_CASE("a worker hears behind its welcome of those that were lost while the s
 }
 
 TEST_CASE("a key of which servers bring some pieces alone is dropped, and all others stay") {
-  Job job;
+  DurableJob job;
   Register first = server(0, 7);
   first.brings[0].held = {{{"w", 1, 2}, 1000, DType::f32}, {{"v", 1, 2}, 10, DType::f32}};
   Register second = server(1, 7);
@@ -353,7 +353,7 @@ TEST_CASE("a key of which servers bring some pieces alone is dropped, and all ot
 }
 
 TEST_CASE("a server that was killed while it began hears, too, which keys are dropped") {
-  Job job;
+  DurableJob job;
   Register first = server(0, 7);
   first.brings[0].held = {{{"w", 1, 2}, 1000, DType::f32}};
   job.registry.receive(2, first);
@@ -365,7 +365,7 @@ TEST_CASE("a server that was killed while it began hears, too, which keys are dr
 }
 
 TEST_CASE("two durable servers of one rank are told, and the job goes on") {
-  Job job;
+  DurableJob job;
   job.registry.receive(2, server(0));
   job.registry.receive(4, server(0));
   CHECK_THAT(job.heard.last<Refused>(4).failure.text, Contains("its own DMLC_RANK"));
@@ -373,7 +373,7 @@ TEST_CASE("two durable servers of one rank are told, and the job goes on") {
 }
 
 TEST_CASE("a server may ask where values are, once all are there") {
-  Job job;
+  DurableJob job;
   job.registry.receive(2, server(0));
   CHECK_THROWS_AS(job.registry.receive(2, Locate{}), Error);
   job.registry.receive(3, server(1));

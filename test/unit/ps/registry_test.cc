@@ -13,18 +13,18 @@ using Catch::Contains;
 namespace {
 
 /// A scheduler, and all that it has said to each node.
-struct Job {
-  Heard heard;
+struct RegisteredJob {
+  HeardFromScheduler heard;
   Registry registry;
 
-  explicit Job(Company company = {.workers = 2, .servers = 1})
+  explicit RegisteredJob(Company company = {.workers = 2, .servers = 1})
       : registry(company, 1'000'000, [this](Registry::Node node, const FromScheduler& message) {
           heard.add(node, message);
         }) {}
 
   /// A job of two workers, nodes 1 and 2, and a server, node 3, in which all are there.
-  static std::unique_ptr<Job> complete(bool asynchronous = false) {
-    auto job = std::make_unique<Job>();
+  static std::unique_ptr<RegisteredJob> complete(bool asynchronous = false) {
+    auto job = std::make_unique<RegisteredJob>();
     job->registry.receive(1, worker(-1, asynchronous));
     job->registry.receive(2, worker(-1, asynchronous));
     job->registry.receive(3, server());
@@ -45,11 +45,11 @@ struct Job {
 }  // namespace
 
 TEST_CASE("when all are there and the servers are ready each hears its rank and where they are") {
-  Job job;
-  job.registry.receive(3, Job::server());
-  job.registry.receive(1, Job::worker());
+  RegisteredJob job;
+  job.registry.receive(3, RegisteredJob::server());
+  job.registry.receive(1, RegisteredJob::worker());
   CHECK(job.heard.all.empty());
-  job.registry.receive(2, Job::worker());
+  job.registry.receive(2, RegisteredJob::worker());
   CHECK(job.registry.is_complete());
   job.heard.last<Gathered>(1);
   CHECK_THROWS_AS(job.registry.receive(1, Locate{}), Error);
@@ -62,7 +62,7 @@ TEST_CASE("when all are there and the servers are ready each hears its rank and 
 }
 
 TEST_CASE("a server hears up to which request it has to read a worker") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   job->registry.receive(2, ReadOn{0, 77});
   CHECK(job->heard.last<ReadOn>(3).rank == 1);
   CHECK(job->heard.last<ReadOn>(3).sequence == 77);
@@ -74,17 +74,17 @@ TEST_CASE("a server hears up to which request it has to read a worker") {
 }
 
 TEST_CASE("each worker hears where it is on its host, and how many hosts there are") {
-  Job job({.workers = 4, .servers = 1});
+  RegisteredJob job({.workers = 4, .servers = 1});
   const auto add = [&](Registry::Node node, Register said, const std::string& host) {
     said.workers = 4;
     said.host = host;
     job.registry.receive(node, said);
   };
-  add(9, Job::server(), "third");
-  add(4, Job::worker(3), "first");
-  add(1, Job::worker(1), "second");
-  add(2, Job::worker(0), "first");
-  add(3, Job::worker(2), "first");
+  add(9, RegisteredJob::server(), "third");
+  add(4, RegisteredJob::worker(3), "first");
+  add(1, RegisteredJob::worker(1), "second");
+  add(2, RegisteredJob::worker(0), "first");
+  add(3, RegisteredJob::worker(2), "first");
   job.registry.receive(9, Ready{});
   using Place = Welcome::Place;
   CHECK(job.heard.last<Welcome>(2).place == Place{0, 3, 2});
@@ -94,29 +94,29 @@ TEST_CASE("each worker hears where it is on its host, and how many hosts there a
 }
 
 TEST_CASE("a rank that is asked for is given if it is free") {
-  Job job;
-  job.registry.receive(1, Job::worker(1));
-  job.registry.receive(2, Job::worker(1));
-  job.registry.receive(3, Job::server());
+  RegisteredJob job;
+  job.registry.receive(1, RegisteredJob::worker(1));
+  job.registry.receive(2, RegisteredJob::worker(1));
+  job.registry.receive(3, RegisteredJob::server());
   job.registry.receive(3, Ready{});
   CHECK(job.heard.last<Welcome>(1).rank == 1);
   CHECK(job.heard.last<Welcome>(2).rank == 0);
 }
 
 TEST_CASE("before all are there a process may be started again") {
-  Job job;
-  job.registry.receive(1, Job::worker(0));
+  RegisteredJob job;
+  job.registry.receive(1, RegisteredJob::worker(0));
   job.registry.lose(1, "it was closed");
-  job.registry.receive(2, Job::worker(0));
-  job.registry.receive(4, Job::worker(1));
-  job.registry.receive(3, Job::server());
+  job.registry.receive(2, RegisteredJob::worker(0));
+  job.registry.receive(4, RegisteredJob::worker(1));
+  job.registry.receive(3, RegisteredJob::server());
   job.registry.receive(3, Ready{});
   CHECK(job.heard.last<Welcome>(2).rank == 0);
 }
 
 TEST_CASE("one process too many is refused, and the job goes on") {
-  const auto job = Job::complete();
-  job->registry.receive(9, Job::worker());
+  const auto job = RegisteredJob::complete();
+  job->registry.receive(9, RegisteredJob::worker());
   const Failure& failure = job->heard.last<Refused>(9).failure;
   CHECK(failure.code == ErrorCode::invalid_argument);
   CHECK_THAT(failure.text, Contains("has its 2 workers already"));
@@ -125,9 +125,9 @@ TEST_CASE("one process too many is refused, and the job goes on") {
 }
 
 TEST_CASE("a worker that was lost is told that a running job takes it back no more") {
-  const auto job = Job::complete(true);
+  const auto job = RegisteredJob::complete(true);
   job->registry.lose(2, "it was closed");
-  job->registry.receive(9, Job::worker(1, true));
+  job->registry.receive(9, RegisteredJob::worker(1, true));
   CHECK_THAT(job->heard.last<Refused>(9).failure.text, Contains("worker 1 of this job is lost") &&
                                                            Contains("takes none back") &&
                                                            !Contains("DMLC_NUM_WORKER"));
@@ -139,19 +139,19 @@ TEST_CASE("processes that do not fit together end the job, each knowing why") {
     Register said;
     std::string text;
   };
-  Register count = Job::worker();
+  Register count = RegisteredJob::worker();
   count.workers = 3;
-  Register version = Job::worker();
+  Register version = RegisteredJob::worker();
   version.version = "9.9";
-  Register ahead = Job::worker(-1, true);
+  Register ahead = RegisteredJob::worker(-1, true);
   ahead.staleness = 2;
   const Misfit misfits[] = {{count, "DMLC_NUM_WORKER=3"},
                             {version, "tutti 9.9"},
-                            {Job::worker(-1, true), "asks for an asynchronous store"},
+                            {RegisteredJob::worker(-1, true), "asks for an asynchronous store"},
                             {ahead, "an asynchronous store with TUTTI_STALENESS=2"}};
   for (const Misfit& misfit : misfits) {
-    Job job;
-    job.registry.receive(1, Job::worker());
+    RegisteredJob job;
+    job.registry.receive(1, RegisteredJob::worker());
     job.registry.receive(2, misfit.said);
     for (const Registry::Node node : std::initializer_list<Registry::Node>{1, 2}) {
       CHECK(job.heard.last<Refused>(node).failure.code == ErrorCode::mismatch);
@@ -163,8 +163,8 @@ TEST_CASE("processes that do not fit together end the job, each knowing why") {
 }
 
 TEST_CASE("who waits for processes that never come is told how many are missing") {
-  Job job;
-  job.registry.receive(1, Job::worker());
+  RegisteredJob job;
+  job.registry.receive(1, RegisteredJob::worker());
   job.registry.give_up_waiting();
   CHECK(job.heard.last<Refused>(1).failure.code == ErrorCode::timeout);
   CHECK_THAT(job.heard.last<Refused>(1).failure.text,
@@ -174,8 +174,8 @@ TEST_CASE("who waits for processes that never come is told how many are missing"
 TEST_CASE(
     "a node that waits is told which ranks have not come, where nodes have asked for theirs") {
   for (const bool is_asked_for : {true, false}) {
-    Job job({.workers = 3, .servers = 1});
-    Register said = Job::worker(is_asked_for ? 2 : -1);
+    RegisteredJob job({.workers = 3, .servers = 1});
+    Register said = RegisteredJob::worker(is_asked_for ? 2 : -1);
     said.workers = 3;
     job.registry.receive(1, said);
     job.registry.give_up_waiting();
@@ -191,9 +191,9 @@ TEST_CASE(
     "a process that ends before all have come ends the wait of those that wait, with its name") {
   const Failure end{ErrorCode::peer_lost, "worker 1 is lost: it ended with exit code 0", {1}};
   SECTION("at once") {
-    Job job;
-    job.registry.receive(1, Job::worker(0));
-    job.registry.receive(3, Job::server());
+    RegisteredJob job;
+    job.registry.receive(1, RegisteredJob::worker(0));
+    job.registry.receive(3, RegisteredJob::server());
     job.registry.note_end(end);
     for (const Registry::Node node : {Registry::Node{1}, Registry::Node{3}}) {
       CHECK(job.heard.last<Refused>(node).failure.text == end.text);
@@ -201,31 +201,31 @@ TEST_CASE(
     CHECK(job.registry.trouble() == end.text);
   }
   SECTION("as soon as one comes that waits") {
-    Job job;
-    job.registry.receive(3, Job::server());
+    RegisteredJob job;
+    job.registry.receive(3, RegisteredJob::server());
     job.registry.note_end(end);
     job.registry.note_end({ErrorCode::peer_lost, "worker 0 is lost: later", {0}});
     CHECK(job.heard.all.empty());
     CHECK_FALSE(job.registry.is_over());
-    job.registry.receive(1, Job::worker(0));
+    job.registry.receive(1, RegisteredJob::worker(0));
     CHECK(job.heard.last<Refused>(1).failure.ranks == std::vector<int>{1});
     CHECK(job.registry.is_over());
   }
 }
 
 TEST_CASE("when all have come an end is for the connections to tell") {
-  const auto job = Job::complete(true);
+  const auto job = RegisteredJob::complete(true);
   job->registry.note_end({ErrorCode::peer_lost, "worker 1 is lost: it ended", {1}});
   CHECK_FALSE(job->registry.is_over());
   CHECK(job->registry.trouble().empty());
 }
 
 TEST_CASE("who waits is told, too, who came and went") {
-  Job job;
-  Register server = Job::server();
+  RegisteredJob job;
+  Register server = RegisteredJob::server();
   server.host = "h1";
   server.process = 5;
-  job.registry.receive(1, Job::worker());
+  job.registry.receive(1, RegisteredJob::worker());
   for (Registry::Node node = 10; node < 16; ++node) {
     server.process = static_cast<int>(node);
     job.registry.receive(node, server);
@@ -238,7 +238,7 @@ TEST_CASE("who waits is told, too, who came and went") {
 }
 
 TEST_CASE("a barrier ends when every worker has come to it") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   for (int round = 0; round < 2; ++round) {
     job->registry.receive(1, BarrierAsked{});
     CHECK(job->heard.all[1].size() == 2U + static_cast<std::size_t>(round));
@@ -249,7 +249,7 @@ TEST_CASE("a barrier ends when every worker has come to it") {
 }
 
 TEST_CASE("a barrier that a worker has left for good ends with an error") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   job->registry.receive(1, BarrierAsked{});
   job->registry.receive(2, Goodbye{});
   const auto over = job->heard.last<BarrierOver>(1);
@@ -260,7 +260,7 @@ TEST_CASE("a barrier that a worker has left for good ends with an error") {
 
 TEST_CASE(
     "a barrier that a worker does not come to ends in time, naming it, and the next is whole") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   CHECK(job->registry.awaited_in_barrier().empty());
   job->registry.receive(1, BarrierAsked{});
   CHECK(job->registry.awaited_in_barrier() == std::vector<int>{1});
@@ -283,7 +283,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the job is over when all workers have finished") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   job->registry.receive(1, Goodbye{});
   job->registry.receive(1, Finished{});
   CHECK_FALSE(job->registry.is_over());
@@ -295,7 +295,7 @@ TEST_CASE("the job is over when all workers have finished") {
 }
 
 TEST_CASE("a node that is lost is named to all others, and the job did not end well") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   job->registry.lose(2, "it was closed");
   for (const Registry::Node node : std::initializer_list<Registry::Node>{1, 3}) {
     const auto& lost = job->heard.last<Lost>(node);
@@ -309,7 +309,7 @@ TEST_CASE("a node that is lost is named to all others, and the job did not end w
 }
 
 TEST_CASE("who has finished may go") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   job->registry.receive(2, Finished{});
   job->registry.lose(2, "it was closed");
   CHECK(job->heard.all[1].size() == 2);
@@ -317,46 +317,47 @@ TEST_CASE("who has finished may go") {
 }
 
 TEST_CASE("a barrier goes on without a worker that was lost") {
-  const auto job = Job::complete(true);
+  const auto job = RegisteredJob::complete(true);
   job->registry.receive(1, BarrierAsked{});
   job->registry.lose(2, "it was closed");
   CHECK_FALSE(job->heard.last<BarrierOver>(1).failure);
 }
 
 TEST_CASE("messages out of turn are refused and change nothing") {
-  Job job;
+  RegisteredJob job;
   CHECK_THAT(text_of(ErrorCode::internal, [&] { job.registry.receive(1, BarrierAsked{}); }),
              Contains("has not registered"));
-  job.registry.receive(1, Job::worker());
-  CHECK_THAT(text_of(ErrorCode::internal, [&] { job.registry.receive(1, Job::worker()); }),
-             Contains("registered already"));
+  job.registry.receive(1, RegisteredJob::worker());
+  CHECK_THAT(
+      text_of(ErrorCode::internal, [&] { job.registry.receive(1, RegisteredJob::worker()); }),
+      Contains("registered already"));
   CHECK_THAT(text_of(ErrorCode::internal, [&] { job.registry.receive(1, Locate{}); }),
              Contains("not all nodes are there"));
-  const auto complete = Job::complete();
+  const auto complete = RegisteredJob::complete();
   CHECK_THAT(text_of(ErrorCode::internal, [&] { complete->registry.receive(3, Finished{}); }),
              Contains("only workers"));
   CHECK_THAT(text_of(ErrorCode::internal, [&] { complete->registry.receive(1, Ready{}); }),
              Contains("only a server"));
-  Register server = Job::server();
+  Register server = RegisteredJob::server();
   server.brings.clear();
   CHECK_THAT(text_of(ErrorCode::internal, [&] { complete->registry.receive(9, server); }),
              Contains("may begin with"));
 }
 
 TEST_CASE("all hear how far workers may run ahead, which they agree on") {
-  Job job;
-  Register ahead = Job::worker(-1, true);
+  RegisteredJob job;
+  Register ahead = RegisteredJob::worker(-1, true);
   ahead.staleness = 2;
   job.registry.receive(1, ahead);
   job.registry.receive(2, ahead);
-  job.registry.receive(3, Job::server());
+  job.registry.receive(3, RegisteredJob::server());
   CHECK(job.heard.last<Welcome>(3).staleness == 2);
   job.registry.receive(3, Ready{});
   CHECK(job.heard.last<Welcome>(1).asynchronous);
 }
 
 TEST_CASE("who asks for all values hears of those that others have placed") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   job->registry.receive(1, Locate{{{"v", 10, DType::f32}, {"w", 10, DType::f32}}});
   job->registry.receive(2, LocateAll{});
   const auto& located = job->heard.last<Located>(2);
@@ -365,8 +366,8 @@ TEST_CASE("who asks for all values hears of those that others have placed") {
 }
 
 TEST_CASE("asynchronous workers that may run ahead differently far do not fit together") {
-  Job job;
-  Register said = Job::worker(-1, true);
+  RegisteredJob job;
+  Register said = RegisteredJob::worker(-1, true);
   said.staleness = 2;
   job.registry.receive(1, said);
   said.staleness = 3;
@@ -377,7 +378,7 @@ TEST_CASE("asynchronous workers that may run ahead differently far do not fit to
 }
 
 TEST_CASE("a worker that gives up is lost to the others, with its reason") {
-  const auto job = Job::complete();
+  const auto job = RegisteredJob::complete();
   job->registry.receive(2, BarrierAsked{});
   job->registry.receive(1, Stopping{"it gave up: server 0 said \x1b[2J"});
   CHECK(job->heard.last<Lost>(3).reason == "it gave up: server 0 said \\x1b[2J");
@@ -390,7 +391,7 @@ TEST_CASE("a worker that gives up is lost to the others, with its reason") {
 }
 
 TEST_CASE("who asks for more than a job can have hears why it ends, and the others, too") {
-  const auto job = Job::complete(true);
+  const auto job = RegisteredJob::complete(true);
   constexpr std::uint64_t too_many = std::uint64_t{1} << 42;
   job->registry.receive(1, Locate{{{"v", too_many, DType::f64}}});
   CHECK(job->heard.last<Refused>(1).failure.code == ErrorCode::internal);

@@ -8,11 +8,9 @@
 namespace tutti::ps {
 namespace {
 
-using Kind = DiskOperation::Kind;
-
-class Read : public base::ReadableFile {
+class ReadableBytes : public base::ReadableFile {
  public:
-  explicit Read(net::Bytes bytes) : bytes_(std::move(bytes)) {}
+  explicit ReadableBytes(net::Bytes bytes) : bytes_(std::move(bytes)) {}
   std::uint64_t size() const override { return bytes_.size(); }
   std::size_t read(std::uint64_t offset, std::span<std::byte> into) const override {
     const auto rest = net::ConstBytes(bytes_).subspan(std::min<std::size_t>(offset, bytes_.size()));
@@ -61,27 +59,27 @@ DiskContent::DiskContent(const SimulatedFiles& files) {
 }
 
 void DiskContent::apply(const DiskOperation& operation) {
-  if (operation.kind == Kind::create && operation.file == files_.size()) {
+  if (operation.kind == DiskOperation::Kind::create && operation.file == files_.size()) {
     files_.push_back({{net::Bytes()}});
     return change({{}, operation.name, operation.file});
   }
-  if (operation.kind == Kind::rename) {
+  if (operation.kind == DiskOperation::Kind::rename) {
     return change({operation.name, operation.to, now_.at(operation.name)});
   }
-  if (operation.kind == Kind::remove) return change({operation.name, {}, 0});
-  if (operation.kind == Kind::sync_names) {
+  if (operation.kind == DiskOperation::Kind::remove) return change({operation.name, {}, 0});
+  if (operation.kind == DiskOperation::Kind::sync_names) {
     if (operation.is_refused) return;
     synced_ = now_;
     return changes_.clear();
   }
   File& file = files_[operation.file];
-  if (operation.kind == Kind::sync) {
+  if (operation.kind == DiskOperation::Kind::sync) {
     file.has_failed = file.has_failed || operation.is_refused;
     if (!file.has_failed) file.versions.erase(file.versions.begin(), file.versions.end() - 1);
     return;
   }
   net::Bytes next = file.versions.back();
-  if (operation.kind == Kind::append) {
+  if (operation.kind == DiskOperation::Kind::append) {
     const net::ConstBytes all = operation.bytes;
     net::append(next, operation.is_refused ? all.first(all.size() / 2) : all);
   } else {
@@ -133,13 +131,14 @@ class SimulatedDisk::Written : public base::WritableFile {
   Written(SimulatedDisk& disk, std::size_t file) : disk_(disk), file_(file) {}
   bool append(std::span<const std::byte> bytes) override {
     if (bytes.empty()) return true;
-    return disk_.perform(
-        {.kind = Kind::append, .file = file_, .bytes = {bytes.begin(), bytes.end()}});
+    return disk_.perform({.kind = DiskOperation::Kind::append,
+                          .file = file_,
+                          .bytes = {bytes.begin(), bytes.end()}});
   }
   bool truncate(std::uint64_t size) override {
-    return disk_.perform({.kind = Kind::truncate, .file = file_, .size = size});
+    return disk_.perform({.kind = DiskOperation::Kind::truncate, .file = file_, .size = size});
   }
-  bool sync() override { return disk_.perform({.kind = Kind::sync, .file = file_}); }
+  bool sync() override { return disk_.perform({.kind = DiskOperation::Kind::sync, .file = file_}); }
 
  private:
   SimulatedDisk& disk_;
@@ -165,11 +164,13 @@ std::shared_ptr<SimulatedDisk> SimulatedDisk::until(std::size_t operations) cons
 /// Where it is refused, the disk's content has what it did all the same.
 bool SimulatedDisk::perform(DiskOperation operation) {
   operation.is_refused = refused_ == operations_.size();
-  const bool has_effect = operation.kind == Kind::append || operation.kind == Kind::sync ||
-                          operation.kind == Kind::sync_names;
+  const bool has_effect = operation.kind == DiskOperation::Kind::append ||
+                          operation.kind == DiskOperation::Kind::sync ||
+                          operation.kind == DiskOperation::Kind::sync_names;
   const bool is_done = !operation.is_refused;
   if (is_done || has_effect) content_.apply(operation);
-  if (!is_done && !has_effect) operation = {.kind = Kind::sync_names, .is_refused = true};
+  if (!is_done && !has_effect)
+    operation = {.kind = DiskOperation::Kind::sync_names, .is_refused = true};
   operations_.push_back(std::move(operation));
   if (!is_done) errno = EIO;
   return is_done;
@@ -186,29 +187,31 @@ std::unique_ptr<base::ReadableFile> SimulatedDisk::open(const std::string& name)
   if (found == content_.names().end()) {
     throw Error(ErrorCode::invalid_argument, path(name) + ": No such file");
   }
-  return std::make_unique<Read>(content_.bytes_of(found->second));
+  return std::make_unique<ReadableBytes>(content_.bytes_of(found->second));
 }
 
 std::unique_ptr<base::WritableFile> SimulatedDisk::create(const std::string& name) {
   const auto found = content_.names().find(name);
   const bool is_there = found != content_.names().end();
   const std::size_t file = is_there ? found->second : content_.files();
-  if (!perform({.kind = is_there ? Kind::truncate : Kind::create, .file = file, .name = name})) {
+  if (!perform({.kind = is_there ? DiskOperation::Kind::truncate : DiskOperation::Kind::create,
+                .file = file,
+                .name = name})) {
     return nullptr;
   }
   return std::make_unique<Written>(*this, file);
 }
 
 bool SimulatedDisk::rename(const std::string& from, const std::string& to) {
-  return perform({.kind = Kind::rename, .name = from, .to = to});
+  return perform({.kind = DiskOperation::Kind::rename, .name = from, .to = to});
 }
 
 bool SimulatedDisk::remove(const std::string& name) {
-  return perform({.kind = Kind::remove, .name = name});
+  return perform({.kind = DiskOperation::Kind::remove, .name = name});
 }
 
 bool SimulatedDisk::sync() {
-  return perform({.kind = Kind::sync_names});
+  return perform({.kind = DiskOperation::Kind::sync_names});
 }
 
 }  // namespace tutti::ps

@@ -20,7 +20,7 @@ std::vector<std::byte> bytes_of(const Floats& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-const Optimizer momentum{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}};
+const Optimizer sgd_with_momentum{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}};
 
 /// What the table answers to the request of worker 0 that was made last.
 Saved answered(TableJob& job) {
@@ -67,12 +67,12 @@ TEST_CASE("a state that is cut into pieces is joined to what it was, in any orde
 
 TEST_CASE("what was never updated has no state, and the optimizer is found among the answers") {
   const State fresh{.dtype = DType::f32, .updates = 0, .slots = {bytes_of({0})}};
-  const Saved saved =
-      joined(std::vector<StateOfPiece>{{0, 1, {}},
-                                       {0, 1, packed({.rule = "sgd", .optimizer = momentum})},
-                                       {0, 1, packed({.rule = "sgd", .states = {{3, fresh}}})}});
+  const Saved saved = joined(
+      std::vector<StateOfPiece>{{0, 1, {}},
+                                {0, 1, packed({.rule = "sgd", .optimizer = sgd_with_momentum})},
+                                {0, 1, packed({.rule = "sgd", .states = {{3, fresh}}})}});
   CHECK(saved.states.empty());
-  CHECK(saved.optimizer == momentum);
+  CHECK(saved.optimizer == sgd_with_momentum);
 }
 
 TEST_CASE("a piece that was not updated with a new momentum yet has one of zeros") {
@@ -94,7 +94,7 @@ TEST_CASE("a piece that was not updated with a new momentum yet has one of zeros
     say(Kind::init);
     table.receive(0, SetOptimizer{++sequence, {"sgd", {{"learning_rate", 1}}}});
     say(Kind::push);
-    table.receive(0, SetOptimizer{++sequence, momentum});
+    table.receive(0, SetOptimizer{++sequence, sgd_with_momentum});
     if (index == 0) say(Kind::push);
     table.receive(0, PullState{++sequence, piece});
     answers.push_back({index, 2, heard});
@@ -125,8 +125,8 @@ TEST_CASE("states of pieces that make no whole are refused with their key") {
 TEST_CASE("a state follows the worker's own pushes") {
   TableJob job;
   job.init({0});
-  job.set(0, momentum);
-  job.set(1, momentum);
+  job.set(0, sgd_with_momentum);
+  job.set(1, sgd_with_momentum);
   job.say(0, Kind::push, {1});
   job.heard.clear();
   job.table().receive(0, PullState{job.next(0), {"w", 0, 1}});
@@ -154,8 +154,8 @@ TEST_CASE("without an optimizer there are no states") {
 TEST_CASE("loaded states count once all workers have loaded, and replace all others") {
   TableJob job;
   job.init({0});
-  job.set(0, momentum);
-  job.set(1, momentum);
+  job.set(0, sgd_with_momentum);
+  job.set(1, sgd_with_momentum);
   job.say(0, Kind::push, {1});
   job.say(1, Kind::push, {1});
   bring(job, "w", {.dtype = DType::f32, .updates = 9, .slots = {bytes_of({8})}});
@@ -177,7 +177,7 @@ TEST_CASE("a load brings its optimizer, or must be for the one that is set") {
   load(job, 0);
   CHECK_THAT(job.common_failure(ErrorCode::invalid_argument), Contains("without the optimizer"));
   job.heard.clear();
-  load(job, 0, "sgd", momentum);
+  load(job, 0, "sgd", sgd_with_momentum);
   CHECK_FALSE(job.heard.at(0).failure);
   job.heard.clear();
   load(job, 0, "adam");
@@ -188,8 +188,8 @@ TEST_CASE("a load brings its optimizer, or must be for the one that is set") {
 TEST_CASE("what keeps worker 0 from loading all are told, and nothing changes") {
   TableJob job;
   job.init({0});
-  job.set(0, momentum);
-  job.set(1, momentum);
+  job.set(0, sgd_with_momentum);
+  job.set(1, sgd_with_momentum);
   bring(job, "w", {.dtype = DType::f32, .updates = 9, .slots = {bytes_of({8})}});
   job.heard.clear();
   const Failure missing{ErrorCode::invalid_argument, "states: no such file", {}};

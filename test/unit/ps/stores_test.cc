@@ -15,8 +15,8 @@ namespace {
 
 /// A job of two workers and a server. Worker i is process 10 + i and in its n-th store node
 /// 100 * n + i; the server is node 3.
-struct Job {
-  Heard heard;
+struct JobOfStores {
+  HeardFromScheduler heard;
   std::uint64_t ids = 0;
   int turn = 0;
   Stores stores{
@@ -25,7 +25,7 @@ struct Job {
       [this](Stores::Node node, const FromScheduler& message) { heard.add(node, message); },
       [this] { return ++ids; }};
 
-  explicit Job(bool durable = false) : durable_(durable) {
+  explicit JobOfStores(bool durable = false) : durable_(durable) {
     for (const int worker : {1, 2}) stores.receive(process(worker), Stay{});
   }
 
@@ -66,7 +66,7 @@ struct Job {
 }  // namespace
 
 TEST_CASE("a store follows another with a new number, a new type and no value of the first") {
-  Job job;
+  JobOfStores job;
   job.begin();
   const Welcome first = job.heard.last<Welcome>(job.node(1));
   job.stores.receive(job.node(1), Locate{{{"w", 5}}});
@@ -90,16 +90,16 @@ TEST_CASE("a store follows another with a new number, a new type and no value of
 }
 
 TEST_CASE("the job is over when all processes of its workers have ended, and not before") {
-  Job job;
+  JobOfStores job;
   job.begin();
   // One of them ends as soon as it is done, though another has still to finish.
   job.stores.receive(job.node(1), Finished{});
   job.stores.lose(job.node(1), "it was closed");
-  job.stores.lose(Job::process(1), "it was closed");
+  job.stores.lose(JobOfStores::process(1), "it was closed");
   job.stores.receive(job.node(2), Finished{});
   job.heard.last<End>(3);
   CHECK_FALSE(job.stores.is_over());
-  job.stores.lose(Job::process(2), "it was closed");
+  job.stores.lose(JobOfStores::process(2), "it was closed");
   CHECK(job.stores.is_over());
   CHECK(job.stores.trouble().empty());
   job.heard.last<Over>(3);
@@ -107,13 +107,13 @@ TEST_CASE("the job is over when all processes of its workers have ended, and not
 
 TEST_CASE("a worker that creates another store than those that have ended hears which they are") {
   const bool ends_first = GENERATE(true, false);
-  Job job;
+  JobOfStores job;
   job.begin();
   job.finish();
   ++job.turn;
-  if (ends_first) job.stores.lose(Job::process(2), "it was closed");
+  if (ends_first) job.stores.lose(JobOfStores::process(2), "it was closed");
   job.come(1);
-  if (!ends_first) job.stores.lose(Job::process(2), "it was closed");
+  if (!ends_first) job.stores.lose(JobOfStores::process(2), "it was closed");
   const Failure failure = job.heard.last<Refused>(job.node(1)).failure;
   CHECK(failure.code == ErrorCode::peer_lost);
   CHECK(failure.ranks == std::vector<int>{1});
@@ -124,19 +124,19 @@ TEST_CASE("a worker that creates another store than those that have ended hears 
 
 TEST_CASE(
     "a worker's process that ended during a store is missed in the next, unless it was lost") {
-  Job job;
+  JobOfStores job;
   job.begin(true);
-  job.stores.lose(Job::process(2), "it was closed");
+  job.stores.lose(JobOfStores::process(2), "it was closed");
   job.stores.lose(job.node(2), "its connection ended");
   job.stores.receive(job.node(1), Finished{});
   CHECK(job.stores.is_over());
   CHECK_THAT(job.stores.trouble(), Contains("worker 1 is lost: its connection ended"));
-  CHECK(job.heard.last<Refused>(Job::process(1)).failure.text == job.stores.trouble());
+  CHECK(job.heard.last<Refused>(JobOfStores::process(1)).failure.text == job.stores.trouble());
   job.heard.last<Over>(3);
 }
 
 TEST_CASE("workers that create no other store are named to the one that waits for them") {
-  Job job;
+  JobOfStores job;
   job.begin();
   job.finish();
   ++job.turn;
@@ -152,7 +152,7 @@ TEST_CASE("workers that create no other store are named to the one that waits fo
 }
 
 TEST_CASE("another process takes no part in a later store") {
-  Job job;
+  JobOfStores job;
   job.begin();
   job.finish();
   ++job.turn;
@@ -170,7 +170,7 @@ TEST_CASE("another process takes no part in a later store") {
 TEST_CASE("a server that is lost between two stores ends the job, unless it is started again") {
   const bool durable = GENERATE(false, true);
   const bool is_called = GENERATE(false, true);
-  Job job(durable);
+  JobOfStores job(durable);
   job.begin();
   job.finish();
   ++job.turn;
@@ -179,7 +179,7 @@ TEST_CASE("a server that is lost between two stores ends the job, unless it is s
   CHECK(job.stores.is_over() == !durable);
   if (!durable) {
     CHECK_THAT(job.stores.trouble(), Contains("server 0 is lost: it was closed"));
-    CHECK(job.heard.last<Refused>(Job::process(2)).failure.text == job.stores.trouble());
+    CHECK(job.heard.last<Refused>(JobOfStores::process(2)).failure.text == job.stores.trouble());
     return;
   }
   if (!is_called) job.come(1);
@@ -198,7 +198,7 @@ TEST_CASE("a server that is lost between two stores ends the job, unless it is s
 }
 
 TEST_CASE("what a server says of a store that is over counts for nothing in the next") {
-  Job job;
+  JobOfStores job;
   job.begin();
   job.finish();
   job.stores.receive(3, Ready{});
@@ -208,19 +208,19 @@ TEST_CASE("what a server says of a store that is over counts for nothing in the 
 }
 
 TEST_CASE("SIGTERM of the scheduler is told to processes and servers that have no store") {
-  Job job;
+  JobOfStores job;
   job.begin();
   job.finish();
   job.stores.stop("it was ended by SIGTERM");
   CHECK(job.stores.is_over());
-  CHECK(job.heard.last<Lost>(Job::process(1)).reason == "it was ended by SIGTERM");
+  CHECK(job.heard.last<Lost>(JobOfStores::process(1)).reason == "it was ended by SIGTERM");
   CHECK(job.heard.last<Lost>(3).role == Role::scheduler);
 }
 
 TEST_CASE("a worker's process says nothing more, and no node of a store is one") {
-  Job job;
+  JobOfStores job;
   job.begin();
-  CHECK_THAT(error_of([&] { job.stores.receive(Job::process(1), Finished{}); }),
+  CHECK_THAT(error_of([&] { job.stores.receive(JobOfStores::process(1), Finished{}); }),
              Contains("a message out of turn"));
   CHECK_THAT(error_of([&] { job.stores.receive(job.node(1), Stay{}); }),
              Contains("a message out of turn"));

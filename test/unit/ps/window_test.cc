@@ -7,8 +7,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t piece = std::size_t{128} << 10;
-constexpr std::size_t pieces = Window::least_bytes / piece;
+constexpr std::size_t piece_bytes = std::size_t{128} << 10;
+constexpr std::size_t pieces = Window::least_bytes / piece_bytes;
 
 /// A window, and what has passed it.
 struct Passage {
@@ -17,11 +17,12 @@ struct Passage {
   /// How many pieces pass to a server until it is held back, at most so many.
   std::size_t send(std::size_t server, std::size_t most = 100) {
     std::size_t sent = 0;
-    for (; sent < most && window.lets_through(server); ++sent) window.send(server, piece, now);
+    for (; sent < most && window.lets_through(server); ++sent)
+      window.send(server, piece_bytes, now);
     return sent;
   }
   void answer(std::size_t server, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) window.answer(server, piece, now);
+    for (std::size_t i = 0; i < count; ++i) window.answer(server, piece_bytes, now);
   }
   /// Nothing is answered for so long as it takes.
   void widen() {

@@ -8,10 +8,10 @@ using namespace tutti::ps;
 
 namespace {
 
-const Failure too_late{ErrorCode::timeout, "push of key 'w' was given up", {0}};
+const Failure withdrawn_late{ErrorCode::timeout, "push of key 'w' was given up", {0}};
 
 void withdraw(TableJob& job, int worker, Kind kind) {
-  job.table().receive(worker, Withdrawal{job.next(worker), {"w", 0, 1}, kind, too_late});
+  job.table().receive(worker, Withdrawal{job.next(worker), {"w", 0, 1}, kind, withdrawn_late});
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ TEST_CASE(
   job.say(1, Kind::push, {10});
   // The worker that comes late hears the same, and has not come to the next round.
   job.say(2, Kind::push, {1});
-  CHECK(job.common_failure(ErrorCode::timeout) == too_late.text);
+  CHECK(job.common_failure(ErrorCode::timeout) == withdrawn_late.text);
   CHECK(job.stored(1) == Floats{0});
   job.say(0, Kind::push, {2});
   job.say(2, Kind::push, {3});
@@ -43,7 +43,7 @@ TEST_CASE("a part that is withdrawn waits for the worker's earlier rounds") {
   job.say(0, Kind::push, {10});
   CHECK(job.stored(1) == Floats{11});
   job.say(0, Kind::push, {20});
-  REQUIRE(job.heard.back().failure == too_late);
+  REQUIRE(job.heard.back().failure == withdrawn_late);
   job.say(0, Kind::push, {30});
   CHECK(job.stored(1) == Floats{32});
 }
@@ -55,7 +55,7 @@ TEST_CASE("an asynchronous push that is withdrawn changes nothing, and may be ma
   job.say(0, Kind::push, {1});
   job.say(0, Kind::push, {1});
   withdraw(job, 1, Kind::push);
-  CHECK(job.heard.back().failure == too_late);
+  CHECK(job.heard.back().failure == withdrawn_late);
   CHECK(job.stored(1, 1) == Floats{-1});
   job.say(1, Kind::push, {1});
   CHECK(job.stored(1, 1) == Floats{-3});
@@ -66,5 +66,5 @@ TEST_CASE("an asynchronous broadcast of which a worker withdraws its part fails 
   job.init({0});
   withdraw(job, 0, Kind::broadcast);
   job.say(1, Kind::broadcast, {7}, {.root = 1});
-  CHECK(job.common_failure(ErrorCode::timeout) == too_late.text);
+  CHECK(job.common_failure(ErrorCode::timeout) == withdrawn_late.text);
 }

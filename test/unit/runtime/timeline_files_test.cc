@@ -38,15 +38,15 @@ TEST_CASE("the first store of a process writes to the path, later ones add their
 namespace {
 
 /// A folder for one test, and options that record into it.
-class Folder {
+class TraceFolder {
  public:
-  Folder() {
+  TraceFolder() {
     std::filesystem::create_directory(path_);
     options.timeline = path_ / "trace.json";
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  ~TraceFolder() { std::filesystem::remove_all(path_); }
+  TraceFolder(const TraceFolder&) = delete;
+  TraceFolder& operator=(const TraceFolder&) = delete;
   std::string part(int rank) const {
     return options.timeline + "." + std::to_string(rank) + ".part";
   }
@@ -95,7 +95,7 @@ std::vector<std::unique_ptr<TimelineFiles>> two_ranks(const tutti::Options& opti
 }  // namespace
 
 TEST_CASE("a timeline whose disk fills up while it is merged leaves whole parts and no cut file") {
-  const Folder folder;
+  const TraceFolder folder;
   ThreadWorld ranks(1);
   const auto files = TimelineFiles::open(ranks.rank(0), {}, folder.options);
   files->write_part(Timeline(1));
@@ -109,7 +109,7 @@ TEST_CASE("a timeline whose disk fills up while it is merged leaves whole parts 
 }
 
 TEST_CASE("what is no file in a part's place is refused at create and left as it is") {
-  const Folder folder;
+  const TraceFolder folder;
   const auto refused = [&](const std::string& path) {
     ThreadWorld ranks(1);
     CHECK_THROWS_WITH(
@@ -134,7 +134,7 @@ TEST_CASE("what is no file in a part's place is refused at create and left as it
 
 TEST_CASE(
     "a part that was replaced by a pipe or a device while the store was open is not waited for") {
-  const Folder folder;
+  const TraceFolder folder;
   const auto files = two_ranks(folder.options);
   for (const auto& file : files) file->write_part(Timeline(1));
   fs::remove(folder.part(1));
@@ -147,7 +147,7 @@ TEST_CASE(
 
 TEST_CASE("a rank whose own part could not be written is not looked for on another host") {
   for (const int failing : {0, 1}) {
-    const Folder folder;
+    const TraceFolder folder;
     const auto files = two_ranks(folder.options);
     const std::string said = said_by([&] {
       files[static_cast<std::size_t>(1 - failing)]->write_part(Timeline(1));

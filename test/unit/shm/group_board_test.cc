@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t slots = 3;
 
 /// A node's board as each of its ranks sees it.
-struct Ranks {
-  explicit Ranks(int size)
+struct RanksOfGroup {
+  explicit RanksOfGroup(int size)
       : bytes(GroupBoard::bytes(size, slots)), memory(std::aligned_alloc(4096, bytes), std::free) {
     std::memset(memory.get(), 0, bytes);
     for (int local = 0; local < size; ++local) boards.emplace_back(span(), size, local, slots);
@@ -33,7 +33,7 @@ constexpr auto ready = &GroupBoard::Member::ready;
 }  // namespace
 
 TEST_CASE("a batch counts what every rank had before its gate, whatever came later") {
-  const Ranks ranks(2);
+  const RanksOfGroup ranks(2);
   CHECK_FALSE(ranks.boards[0].holds(able, 100));
   ranks.boards[0].set(able, 3);
   CHECK_FALSE(ranks.boards[0].holds(able, 100));
@@ -49,7 +49,7 @@ TEST_CASE("a batch counts what every rank had before its gate, whatever came lat
 }
 
 TEST_CASE("two ranks with one place are not distinct, and a long place is cut") {
-  const Ranks ranks(3);
+  const RanksOfGroup ranks(3);
   ranks.boards[0].set_place("GPU-1 of a");
   ranks.boards[1].set_place("GPU-1 of b");
   ranks.boards[2].set_place(std::string(5000, 'x'));
@@ -60,7 +60,7 @@ TEST_CASE("two ranks with one place are not distinct, and a long place is cut") 
 }
 
 TEST_CASE("ranks learn each other's NCCL, and the first rank's id") {
-  const Ranks ranks(2);
+  const RanksOfGroup ranks(2);
   ranks.boards[1].set_version(22703);
   CHECK(ranks.boards[0].versions() == std::vector{0, 22703});
   CHECK_FALSE(ranks.boards[1].has_id());
@@ -76,7 +76,7 @@ TEST_CASE("ranks learn each other's NCCL, and the first rank's id") {
 }
 
 TEST_CASE("a rank fails once, with a cause that all ranks can read") {
-  const Ranks ranks(2);
+  const RanksOfGroup ranks(2);
   CHECK(ranks.boards[0].failures().empty());
   ranks.boards[1].fail(std::string(5000, 'c'));
   ranks.boards[1].fail("another one");
@@ -88,7 +88,7 @@ TEST_CASE("a rank fails once, with a cause that all ranks can read") {
 }
 
 TEST_CASE("the ring of a board lies in it, apart from the words, and a small memory is refused") {
-  const Ranks ranks(2);
+  const RanksOfGroup ranks(2);
   const auto ring = ranks.boards[0].ring();
   CHECK(ring.size() == LaunchLog::words(slots));
   CHECK(static_cast<void*>(ring.data()) == static_cast<void*>(ranks.boards[1].ring().data()));

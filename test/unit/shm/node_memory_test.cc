@@ -13,8 +13,8 @@ using namespace tutti::shm;
 namespace {
 
 /// One node's memory as each of its ranks sees it.
-struct Ranks {
-  explicit Ranks(const NodeMemory::Layout& layout)
+struct RanksOfNode {
+  explicit RanksOfNode(const NodeMemory::Layout& layout)
       : segment(layout.bytes() / 64), arena(1 << 16), bells(count(layout)) {
     std::vector<tutti::base::Doorbell*> all;
     for (auto& bell : bells) all.push_back(&bell);
@@ -43,7 +43,7 @@ constexpr NodeMemory::Layout layout{
 }  // namespace
 
 TEST_CASE("the parts of a node's segment lie in it, apart and on cache lines of their own") {
-  const Ranks ranks(layout);
+  const RanksOfNode ranks(layout);
   const NodeMemory& memory = ranks.views[0];
   std::vector<std::pair<const std::byte*, std::size_t>> parts;
   for (int local = 0; local < 3; ++local) {
@@ -92,7 +92,7 @@ TEST_CASE("each page of the segment is of one rank, and staging memory of the ra
   // Whole pages, so that a rank's part begins where its extent does.
   NodeMemory::Layout pages = layout;
   pages.eager_bytes = 4096;
-  const Ranks ranks(pages);
+  const RanksOfNode ranks(pages);
   const auto offset = [&](const std::byte* at) {
     return static_cast<std::size_t>(at - reinterpret_cast<const std::byte*>(ranks.segment.data()));
   };
@@ -105,7 +105,7 @@ TEST_CASE("each page of the segment is of one rank, and staging memory of the ra
 }
 
 TEST_CASE("all ranks see the same segment, and staging memory comes round again") {
-  const Ranks ranks(layout);
+  const RanksOfNode ranks(layout);
   CHECK(ranks.views[0].staging_in(1, 7) == ranks.views[2].staging_in(1, 5));
   CHECK(ranks.views[0].staging_in(1, 7) != ranks.views[0].staging_in(1, 8));
   CHECK(ranks.views[0].staging_out(4) == ranks.views[1].staging_out(6));
@@ -114,7 +114,7 @@ TEST_CASE("all ranks see the same segment, and staging memory comes round again"
 }
 
 TEST_CASE("a stripe has one claimant, for one batch, and is there when that one says so") {
-  const Ranks ranks(layout);
+  const RanksOfNode ranks(layout);
   for (const std::uint64_t batch : {0U, 5U, 10U}) {
     CAPTURE(batch);
     Claims& claims = ranks.views[1].claims(batch);
@@ -131,7 +131,7 @@ TEST_CASE("a stripe has one claimant, for one batch, and is there when that one 
 }
 
 TEST_CASE("a raised flag wakes the others only when it was the lowest") {
-  const Ranks ranks(layout);
+  const RanksOfNode ranks(layout);
   const auto rings = [&] {
     std::vector<std::uint32_t> all;
     for (const auto& bell : ranks.bells) all.push_back(bell.rings.load());
@@ -153,7 +153,7 @@ TEST_CASE("a raised flag wakes the others only when it was the lowest") {
 }
 
 TEST_CASE("only what lies entirely in this rank's arena has an offset in it") {
-  const Ranks ranks(layout);
+  const RanksOfNode ranks(layout);
   const NodeMemory& memory = ranks.views[1];
   const std::byte* const arena = ranks.arena.data();
   CHECK(memory.arena_offset(arena, 1 << 16) == 0U);
