@@ -76,10 +76,6 @@ std::string seconds(Time time) {
   return count < 10 ? fmt::format("{:.3g} s", count) : fmt::format("{:.0f} s", count);
 }
 
-std::string limit_text(Time key_timeout) {
-  return seconds(key_timeout) + " (key_timeout, TUTTI_TIMEOUT_SECONDS)";
-}
-
 std::string some_of(const std::vector<std::string>& names, std::size_t shown) {
   const std::span<const std::string> first(names.data(), std::min(shown, names.size()));
   if (first.size() == names.size()) return fmt::format("{}", fmt::join(first, ", "));

@@ -12,10 +12,6 @@ std::string rank_list(const std::vector<int>& ranks);
 /// "0.5 s", "30 s".
 std::string seconds(Time time);
 
-/// The limit of a wait, with the option that sets it: "1800 s (key_timeout,
-/// TUTTI_TIMEOUT_SECONDS)".
-std::string limit_text(Time key_timeout);
-
 /// "'a', 'b' and 3 more"; at most `shown` by name.
 std::string some_of(const std::vector<std::string>& names, std::size_t shown);
 

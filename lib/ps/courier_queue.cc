@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/wait_limits.h"
 #include "ps/courier.h"
 
 namespace tutti::ps {
@@ -76,9 +77,9 @@ std::string Courier::under_way() const {
 /// themselves. A survey alone concerns no other worker, and need not wait for them.
 void Courier::give_up_waiting() {
   Submission& front = queue_.front();
-  const std::string text = fmt::format(
-      "{} was not sent within {:g} s (key_timeout, TUTTI_TIMEOUT_SECONDS): it waited for {}",
-      what_is(front), base::in_seconds(limits_.timeout), awaited_by_queue());
+  const std::string text =
+      fmt::format("{} was not sent within {}: it waited for {}", what_is(front),
+                  base::key_limit(limits_.timeout), awaited_by_queue());
   if (held_up_->by_scheduler) throw_failure({ErrorCode::timeout, text, {}});
   if (!std::holds_alternative<Survey>(front)) return;
   const Submission given_up = std::move(front);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/wait_limits.h"
 #include "tutti/error.h"
 
 namespace tutti::ps {
@@ -32,11 +33,9 @@ void Membership::wait_for_number(const Job& job, std::chrono::milliseconds limit
       if (const auto* const staying = std::get_if<Staying>(&message)) number_ = staying->membership;
     });
     if (number_ == 0 && Clock::now() >= deadline) {
-      throw Error(
-          ErrorCode::timeout,
-          fmt::format("{} did not answer within {:g} s (create_timeout, "
-                      "TUTTI_CREATE_SECONDS)",
-                      job.describe_scheduler(), std::chrono::duration<double>(limit).count()));
+      throw Error(ErrorCode::timeout,
+                  fmt::format("{} did not answer within {}", job.describe_scheduler(),
+                              base::create_limit(limit)));
     }
   }
 }

@@ -178,8 +178,8 @@ def of_numpy(array, written, moved):
         return (f"{what} and strides {array.strides} is not C-contiguous, and tutti works in place; pass "
                 f"numpy.ascontiguousarray(array), {COPY_BACK}")
     if written and not array.flags.writeable:
-        return (f"{what} is read-only, and the result would be written to it; pass array.copy(), or another array for "
-                "the result")
+        return (f"{what} is read-only, and the result would be written to it; pass another array for the result, or a "
+                "copy that you keep: result = array.copy()")
     return f"{what} cannot be used in place; pass array.copy(), {COPY_BACK}"
 
 
