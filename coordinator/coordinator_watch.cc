@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/wait_limits.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/fingerprint_of.h"
 #include "coordinator/text.h"
@@ -81,7 +82,7 @@ void Coordinator::watch_keys() {
     if (waited >= settings_.key_timeout && state.start == 0) {
       fail(slot, {ErrorCode::timeout,
                   fmt::format("key {}: {} did not submit it within {}", state.key.describe(),
-                              rank_list(absent), seconds(waited)),
+                              rank_list(absent), base::key_limit(settings_.key_timeout)),
                   absent});
       continue;
     }
@@ -105,10 +106,10 @@ void Coordinator::watch_barrier() {
   const Time waited = now_ - barrier_.since();
   const Ranks absent = missing(barrier_);
   if (waited >= settings_.key_timeout) {
-    conclude_barrier(Failure{
-        ErrorCode::timeout,
-        fmt::format("barrier: {} did not come within {}", rank_list(absent), seconds(waited)),
-        absent});
+    conclude_barrier(Failure{ErrorCode::timeout,
+                             fmt::format("barrier: {} did not come within {}", rank_list(absent),
+                                         base::key_limit(settings_.key_timeout)),
+                             absent});
     return;
   }
   if (now_ >= barrier_.notice_at) {
@@ -126,7 +127,7 @@ void Coordinator::watch_join() {
   if (waited >= settings_.key_timeout && planner_.empty()) {
     end_join(Failure{ErrorCode::timeout,
                      fmt::format("join: {} did not join, and nothing was exchanged, within {}",
-                                 rank_list(absent), seconds(waited)),
+                                 rank_list(absent), base::key_limit(settings_.key_timeout)),
                      absent});
     return;
   }
@@ -142,7 +143,8 @@ void Coordinator::watch_stop() {
   const Time waited = now_ - stop_since_;
   const Ranks silent = ranks_that([](const Rank& r) { return !r.stopped; });
   if (waited >= settings_.key_timeout) {
-    note_lost(silent.front(), fmt::format("it did not answer a stop within {}", seconds(waited)));
+    note_lost(silent.front(), fmt::format("it did not answer a stop within {}",
+                                          base::key_limit(settings_.key_timeout)));
     return;
   }
   if (now_ >= stop_notice_at_) {
@@ -189,8 +191,9 @@ void Coordinator::watch_leaving() {
   if (held.empty()) return;
   const Time waited = now_ - leave_waits_since_;
   if (waited >= settings_.key_timeout) {
-    note_lost(held.front(), fmt::format("it waited {} and can leave only after {}", seconds(waited),
-                                        what_holds_leaving()));
+    note_lost(held.front(),
+              fmt::format("it waited {} and can leave only after {}",
+                          base::key_limit(settings_.key_timeout), what_holds_leaving()));
     return;
   }
   if (now_ >= leave_notice_at_) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/wait_limits.h"
 #include "coordinator/participant.h"
 #include "coordinator/text.h"
 
@@ -181,7 +182,8 @@ void Participant::watch_gate() {
       batch.local.number, keys_[batch.owners.front().slot].key.describe(), seconds(waited));
   if (waited >= settings_.key_timeout) {
     gate_notice_at_.reset();
-    note_lost(rank_, what + ": another rank does not run");
+    note_lost(rank_, fmt::format("{}, the limit being {}: another rank does not run", what,
+                                 base::key_limit(settings_.key_timeout)));
     return;
   }
   actions_.emplace_back(Notice{what + ": some rank that reported the key does not enter it"});

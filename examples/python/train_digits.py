@@ -3,7 +3,8 @@
 
     mpirun -n 4 python examples/python/train_digits.py --kv-store dist_sync_mpi
 
-n workers of batch b learn what one worker of batch n*b learns. All end with the same weights, bit by bit.
+n workers of batch b learn what one worker of batch n*b learns. All end with the same weights, bit by bit. With
+dist_async servers update the weights by each worker's gradients as they come, at a smaller learning rate.
 """
 import argparse
 import copy
@@ -104,13 +105,32 @@ class OnGpu:
             self.there[i].copy_to(self.here[i])
 
 
+def store_updates(kind):
+    """Whether a store of this type updates the weights. The others add up gradients, and each worker updates."""
+    return "async" in kind
+
+
+def usual_rate(kind):
+    """The learning rate without --lr. Gradients of weights that other workers have changed since bear a smaller one."""
+    return 0.01 if store_updates(kind) else 0.05
+
+
+def update(network, i, velocities, batch, lr):
+    """Weight i and its velocity, by the gradient that is the sum over all devices of all workers."""
+    velocities[i] = MOMENTUM * velocities[i] + network.gradients[i] / len(batch)
+    network.weights[i] -= lr * velocities[i]
+
+
 def train_epoch(kv, networks, gradients, velocities, images, labels, batches, lr):
     """One step a batch: every device of every worker takes its share, and all take the same step."""
+    served = store_updates(kv.type)
     for batch in batches:
         share = np.array_split(batch, kv.num_workers)[kv.rank]
         sums = {}
 
         def exchange(i):
+            for of_device in networks if served else ():
+                of_device.gradients[i] /= len(batch)
             # At once, while the layers before are still being computed; the first layer is the most urgent.
             sums[i] = kv.pushpull(i, [of_device.send(i) for of_device in gradients], priority=-i)
 
@@ -120,10 +140,15 @@ def train_epoch(kv, networks, gradients, velocities, images, labels, batches, lr
         network, part = last
         network.backward(network.forward(images[part]), labels[part], exchange)
         for i, weight in enumerate(network.weights):
-            sums[i].wait()  # now gradients[i] is the sum over all devices of all workers
+            sums[i].wait()  # now gradients[i] is the sum over all devices of all workers, or what servers made of it
             gradients[-1].fetch(i)
-            velocities[i] = MOMENTUM * velocities[i] + network.gradients[i] / len(batch)
-            weight -= lr * velocities[i]
+            if served:
+                weight[:] = network.gradients[i]  # the store has put its weight there
+            else:
+                update(network, i, velocities, batch, lr)
+    if served:
+        kv.barrier()  # all have pushed what they push
+        kv.pull(list(range(len(network.weights))), network.weights).wait()
 
 
 def train(kv, data, args):
@@ -133,6 +158,8 @@ def train(kv, data, args):
     network = Network(np.random.default_rng(args.seed + kv.rank))
     networks = [network] + [network.on_another_device() for _ in range(args.devices - 1)]
     keys = list(range(len(network.weights)))
+    if store_updates(kv.type):
+        kv.set_optimizer("sgd", learning_rate=args.lr, momentum=MOMENTUM)
     weights = OnGpu(kv, args.gpu, network.weights)
     kv.broadcast(keys, [weights.send(i) for i in keys], root_rank=0).wait()
     for i in keys:
@@ -190,7 +217,8 @@ def options():
     parser.add_argument("--benchmark", type=int, choices=(0, 1), default=0, help="1: no data, prints samples/s")
     parser.add_argument("--epochs", "--num-epochs", type=positive, default=20, metavar="N", help="(%(default)s)")
     parser.add_argument("--batch-size", type=positive, default=16, metavar="N", help="of each worker (%(default)s)")
-    parser.add_argument("--lr", type=float, default=0.05, help="learning rate (%(default)s)")
+    parser.add_argument("--lr", type=float, help=f"learning rate ({usual_rate('local')}; with dist_async "
+                        f"{usual_rate('dist_async')})")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of weights and order (%(default)s)")
     parser.add_argument("--devices", type=positive, default=1, metavar="N", help="CPU devices of each worker (1)")
     parser.add_argument("--gpus", dest="gpu", type=natural, metavar="N",
@@ -218,6 +246,8 @@ def main():
         parser.error("--plot draws the test accuracy, and --benchmark 1 tests nothing")
     if args.plot and not importlib.util.find_spec("matplotlib"):
         parser.error("--plot needs matplotlib: pip install '.[plot]'")
+    if args.lr is None:
+        args.lr = usual_rate(args.kv_store)
     data = data_for(parser, args)
     with tutti.create(args.kv_store, gpu=args.gpu) as kv:
         # The epochs of the benchmark have 50 batches.

@@ -33,6 +33,7 @@ std::string wrong_suffix(const std::string& file) {
 /// Options of the command line that are not stored in Settings as they are.
 struct Raw {
   int devices = 0;
+  std::optional<double> lr;
   std::optional<std::string> gpus;
 };
 
@@ -66,16 +67,18 @@ void add_workers(CLI::App& app, Settings& settings, Raw& raw) {
                  "layers compute on the CPU");
 }
 
-void add_training(CLI::App& app, Settings& settings) {
+void add_training(CLI::App& app, Settings& settings, Raw& raw) {
   app.add_option("--num-epochs,--epochs", settings.epochs, "passes over the training set")
       ->check(between(1, 1e6))
       ->capture_default_str();
   app.add_option("--batch-size", settings.batch_size, "samples of each worker in a step")
       ->check(between(1, 1e6))
       ->capture_default_str();
-  app.add_option("--lr", settings.lr, "learning rate")
-      ->check(between(0, 1000))
-      ->capture_default_str();
+  app.add_option("--lr", raw.lr,
+                 fmt::format("learning rate (default: {}; {} with dist_async, whose servers update "
+                             "by gradients of older weights)",
+                             usual_rate("device"), usual_rate("dist_async")))
+      ->check(between(0, 1000));
   app.add_option("--momentum", settings.momentum, "of stochastic gradient descent")
       ->check(between(0, 1))
       ->capture_default_str();
@@ -130,6 +133,11 @@ void settle_devices(const Raw& raw, bool has_loads, Settings& settings) {
 
 }  // namespace
 
+double usual_rate(std::string_view kv_store) {
+  const bool is_asynchronous = kv_store.find("async") != std::string_view::npos;
+  return is_asynchronous ? 0.01 : 0.05;
+}
+
 std::optional<Settings> parse(int argc, const char* const* argv) {
   Settings settings;
   settings.dataset.clear();
@@ -138,7 +146,7 @@ std::optional<Settings> parse(int argc, const char* const* argv) {
   app.footer(footer);
   add_work(app, settings);
   add_workers(app, settings, raw);
-  add_training(app, settings);
+  add_training(app, settings, raw);
   add_output(app, settings);
   try {
     command_line::parse(app, argc, argv);
@@ -151,6 +159,7 @@ std::optional<Settings> parse(int argc, const char* const* argv) {
   if (settings.dataset.empty()) {
     settings.dataset = dataset::usual_for(nn::usual_image(settings.network));
   }
+  settings.lr = raw.lr.value_or(usual_rate(settings.kv_store));
   settle_devices(raw, app.count("--work-load-list") > 0, settings);
   return settings;
 }

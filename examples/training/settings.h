@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace training {
@@ -13,7 +14,7 @@ struct Settings {
   std::string kv_store = "device";
   int epochs = 20;
   int batch_size = 16;  ///< of each worker
-  double lr = 0.05;
+  double lr = 0.05;     ///< set by `parse`: `usual_rate` of the store, unless chosen
   double momentum = 0.9;
   std::string dataset = "digits";  ///< set by `parse`: the network's usual one, unless chosen
   std::filesystem::path data_dir;
@@ -24,6 +25,11 @@ struct Settings {
   std::filesystem::path plot;  ///< a .png; empty: none
   std::filesystem::path json;  ///< empty: none
 };
+
+/// The learning rate that a type of store bears with the other defaults. An asynchronous one
+/// applies gradients of weights that other workers have changed since, and learns nothing at the
+/// rate of the others.
+double usual_rate(std::string_view kv_store);
 
 /// Reads the command line. Returns nothing if there is nothing left to do (--help). Throws
 /// `invalid_argument`, which suggests the nearest name for a misspelt option, and `unsupported`.

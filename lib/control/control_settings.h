@@ -15,8 +15,9 @@ namespace tutti::control {
 /// MPI; tests give their own.
 using AllGather = std::function<std::vector<std::string>(std::string mine)>;
 
-inline constexpr base::Occasion creation{"while the store was created",
-                                         "raise TUTTI_CREATE_SECONDS if the ranks start far apart"};
+inline constexpr base::Occasion creation{
+    "while the store was created",
+    "raise create_timeout, TUTTI_CREATE_SECONDS, if the ranks start far apart"};
 
 struct ControlSettings {
   /// Network interface between nodes, such as "eth0"; empty: the system chooses.

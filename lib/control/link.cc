@@ -87,8 +87,8 @@ void Link::beat() {
     parts_.board.report(
         parts_.topology.local_ranks()[at],
         fmt::format("{} heartbeats of it are missing: its process is stopped or does not get to "
-                    "run",
-                    missed));
+                    "run for {}",
+                    missed, parts_.heartbeat.limit));
   }
   if (uplink_) uplink_->beat(parts_.heartbeat);
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/wait_limits.h"
 #include "net/sockets.h"
 #include "tutti/error.h"
 
@@ -115,13 +116,15 @@ void Presence::count_stops() {
 }
 
 std::optional<Presence::Lost> Presence::stopped_for_long(base::Clock::duration limit,
+                                                         base::Clock::duration slack,
                                                          const std::vector<int>& among) const {
   for (const auto& [rank, mate] : mates_) {
     if (!is_asked_for(rank, among)) continue;
-    if (mate.beats_stopped * beat < std::max<base::Clock::duration>(limit, 2 * beat)) continue;
-    const std::chrono::duration<double> seconds = mate.beats_stopped * beat;
-    return Lost{{rank, fmt::format("its process, {}, has been stopped for {:.1f} s", mate.id,
-                                   seconds.count())},
+    if (mate.beats_stopped * beat < std::max<base::Clock::duration>(limit - slack, 2 * beat)) {
+      continue;
+    }
+    return Lost{{rank, fmt::format("its process, {}, has been stopped for {}", mate.id,
+                                   base::heartbeat_limit(limit))},
                 true};
   }
   return std::nullopt;
@@ -137,11 +140,11 @@ Presence::Lost Presence::cause_of_end(int rank, const std::vector<int>& among) c
 std::optional<Presence::Lost> Presence::find_lost(std::chrono::milliseconds stopped_for,
                                                   const std::vector<int>& among) const {
   // First, for others that have ended may have done so because of it.
-  if (auto stopped = stopped_for_long(stopped_for, among)) return stopped;
+  if (auto stopped = stopped_for_long(stopped_for, {}, among)) return stopped;
   for (const auto& [rank, mate] : mates_) {
     if (!is_asked_for(rank, among) || !has_ended(mate.process)) continue;
     // Each process counts for itself: this one may have been some beats ahead.
-    if (auto stopped = stopped_for_long(stopped_for - 3 * beat, among)) return stopped;
+    if (auto stopped = stopped_for_long(stopped_for, 3 * beat, among)) return stopped;
     return cause_of_end(rank, among);
   }
   return std::nullopt;

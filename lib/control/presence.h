@@ -44,9 +44,9 @@ class Presence {
     bool stopped = false;  ///< else its process ended
   };
   /// Takes in who has come since the last call. The first who has ended, or has been stopped all
-  /// the time for `stopped_for` of the time that this process ran. One that had found another rank
-  /// lost before it ended is taken at its word. `among`: of these ranks alone; empty: of all. Does
-  /// not block.
+  /// the time for `stopped_for`, which is `heartbeat_timeout`, of the time that this process ran.
+  /// One that had found another rank lost before it ended is taken at its word. `among`: of these
+  /// ranks alone; empty: of all. Does not block.
   std::optional<Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                 const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
@@ -86,7 +86,7 @@ class Presence {
                                 const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
   Lost cause_of_end(int rank, const std::vector<int>& among) const;
   void note_locked(const FailedRank& lost) TUTTI_REQUIRES(mutex_);
-  std::optional<Lost> stopped_for_long(base::Clock::duration limit,
+  std::optional<Lost> stopped_for_long(base::Clock::duration limit, base::Clock::duration slack,
                                        const std::vector<int>& among) const TUTTI_REQUIRES(mutex_);
 
   const std::string job_;

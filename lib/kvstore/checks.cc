@@ -70,10 +70,14 @@ void check_devices(const MethodCall& call, const Key& key, std::string_view role
   const auto refuse_gpu = [&](const std::string& why) {
     throw Error(ErrorCode::unsupported, which + why, {.key = key});
   };
-  if (!cuda::is_built()) refuse_gpu("this build of tutti has no CUDA; copy it to the CPU first");
+  if (!cuda::is_built()) {
+    refuse_gpu("this build of tutti has no CUDA; copy it to the CPU, and a result back");
+  }
   if (!traits.takes_gpu_tensors) {
-    refuse_gpu(fmt::format("a store of type '{}' takes tensors on the CPU; copy it there first",
-                           traits.type));
+    refuse_gpu(
+        fmt::format("a store of type '{}' takes tensors on the CPU; copy it there, and a "
+                    "result back",
+                    traits.type));
   }
   if (values.size() > 1 && !traits.takes_several_of_a_gpu) {
     refuse_gpu(fmt::format("there are {} of them; a process passes one tensor a key on its GPU",
@@ -96,13 +100,14 @@ void check_dtype(const MethodCall& call, const Key& key, std::string_view role,
   const std::string what = fmt::format("{}: the {} is {}, whose elements cannot be added",
                                        describe(call, key), role, describe(tensor));
   if (!traits.moves_any_dtype) {
-    refuse(fmt::format("{}, and a store of type '{}' takes no others; pass them as u8", what,
-                       traits.type),
+    refuse(fmt::format("{}, and a store of type '{}' takes no others; pass their bytes as u8, in a "
+                       "tensor that shares their memory",
+                       what, traits.type),
            key);
   }
   refuse(what +
-             "; convert it to a dtype of numbers, or only move it: broadcast, allgather and "
-             "all_to_all take it as it is",
+             "; convert it to a dtype of numbers and copy the result back, or only move it: "
+             "broadcast, allgather and all_to_all take it as it is",
          key);
 }
 

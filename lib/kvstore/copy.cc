@@ -55,7 +55,7 @@ void wait_for(const cuda::Event& event, const cuda::Gpu& gpu, const Tensor& from
   while (!event.is_done()) {
     if (pause.waited() > limit) {
       static_cast<void>(new std::pair(from, to));
-      throw gpu_timeout(gpu.ordinal(), limit, "the default of Options::key_timeout");
+      throw gpu_timeout(gpu.ordinal(), limit, "the default of key_timeout");
     }
     pause.take();
   }

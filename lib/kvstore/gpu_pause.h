@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/wait_limits.h"
 #include "tutti/error.h"
 
 namespace tutti {
@@ -33,11 +34,11 @@ class GpuPause {
 
 /// The end of a wait for a device. `which`: the name of the limit.
 inline Error gpu_timeout(int ordinal, std::chrono::milliseconds limit,
-                         std::string_view which = "Options::key_timeout, TUTTI_TIMEOUT_SECONDS") {
+                         std::string_view which = "key_timeout, TUTTI_TIMEOUT_SECONDS") {
   return {ErrorCode::timeout,
-          fmt::format("waited {} s for gpu({}), which does not end the work that is enqueued; look "
+          fmt::format("waited {} for gpu({}), which does not end the work that is enqueued; look "
                       "for a kernel that hangs in the program's streams (the wait is {})",
-                      std::chrono::duration<double>(limit).count(), ordinal, which)};
+                      base::seconds_text(limit), ordinal, which)};
 }
 
 }  // namespace tutti

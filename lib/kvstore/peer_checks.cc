@@ -41,9 +41,9 @@ void check(const PeerRequest& request, const Traits& traits) {
   }
   if (is_on_gpu(request.tensor)) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("{}: the tensor is on {}, but {} takes tensors on the CPU; copy it "
-                            "there first",
-                            call, name(request.tensor.device()), name(request.method)));
+                fmt::format("{}: the tensor is on {}, but {} takes tensors on the CPU; copy it {}",
+                            call, name(request.tensor.device()), name(request.method),
+                            sends ? "there first" : "back from one there"));
   }
 }
 

@@ -152,7 +152,7 @@ void ServerStore::check_compression(const MethodCall& call, const KeyCall& key_c
   if (!reduces(call.method) || !is_quantised || ps::can_carry(encoding, dtype)) return;
   refuse(call.method, key,
          fmt::format("gradient compression '{}' is for f32, f16 and bf16, and the tensor is {}; "
-                     "convert it, or create the store without compression",
+                     "convert it and copy a result back, or create the store without compression",
                      name(encoding), name(dtype)));
 }
 

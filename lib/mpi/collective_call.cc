@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/doorbell.h"
 #include "base/mutex.h"
+#include "base/wait_limits.h"
 #include "mpi/checked.h"
 #include "tutti/error.h"
 
@@ -90,8 +91,7 @@ void wait_for(const std::shared_ptr<CollectiveCall>& call, const char* name,
   if (done) return;
   keep(call);
   throw Error(ErrorCode::timeout,
-              fmt::format("waited {} ms for {} (create_timeout, TUTTI_CREATE_SECONDS)",
-                          limit.count(), waiting_for));
+              fmt::format("waited {} for {}", base::create_limit(limit), waiting_for));
 }
 
 bool poll_left_open() {

@@ -17,6 +17,7 @@
 #include "base/completion.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/wait_limits.h"
 #include "mpi/checked.h"
 #include "mpi/collective_call.h"
 #include "tutti/error.h"
@@ -73,9 +74,8 @@ class Turn {
       if (process().created.wait_until(lock, deadline)) continue;
       if (!process().creating.contains(ranks_)) break;
       throw Error(ErrorCode::timeout,
-                  fmt::format("waited {} ms for another thread of this process to create its store "
-                              "(create_timeout, TUTTI_CREATE_SECONDS)",
-                              limit.count()));
+                  fmt::format("waited {} for another thread of this process to create its store",
+                              base::create_limit(limit)));
     }
     process().creating.insert(ranks_);
   }

@@ -150,9 +150,9 @@ class Approach::Search {
     for (const Attempt& one : attempts_) tried += " " + one.candidate().address;
     throw Error(ErrorCode::timeout,
                 fmt::format("{} gave up waiting for {} to answer at{}{};{} is it running, "
-                            "and does the network let it through?",
+                            "and does the network let it through?{}",
                             me_.describe(), me_.describe_listener(listener_rank_), tried,
-                            patience.when(), failures_));
+                            patience.when(), failures_, patience.advice()));
   }
 
   const Identity me_;

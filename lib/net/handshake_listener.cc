@@ -17,8 +17,8 @@ namespace {
   throw Error(
       ErrorCode::timeout,
       fmt::format("{} gave up waiting for rank(s) {} to connect{}; are they running, and does "
-                  "the network let them through?",
-                  me.describe(), fmt::join(expected, ", "), patience.when()));
+                  "the network let them through?{}",
+                  me.describe(), fmt::join(expected, ", "), patience.when(), patience.advice()));
 }
 
 }  // namespace

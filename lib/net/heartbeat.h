@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "base/clock.h"
 
@@ -11,6 +12,7 @@ namespace tutti::net {
 struct Heartbeat {
   base::Clock::duration beat{};
   int most_missed = 0;
+  std::string limit;  ///< the time that these take, with its option, for errors
 
   /// `shortest_timeout`: of all ranks, so that all send often enough for each.
   static Heartbeat from(std::chrono::milliseconds timeout,

@@ -69,7 +69,7 @@ std::optional<std::string> LinkEnd::beat(const Heartbeat& heartbeat) {
   const int missed = check_.count_missed(connection_.frames_received());
   if (missed < heartbeat.most_missed) return std::nullopt;
   close();
-  return fmt::format("{} heartbeats are missing on it", missed);
+  return fmt::format("{} heartbeats are missing on it, for {}", missed, heartbeat.limit);
 }
 
 void LinkEnd::show_life() {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/wait_limits.h"
+
 namespace tutti::p2p {
 
 std::string text_of(DType dtype, std::uint64_t count) {
@@ -31,33 +33,33 @@ Error mismatch(const std::string& call, int rank, int other, const std::string& 
 }
 
 Error late(const std::string& call, int other, const char* counterpart, SessionTime limit) {
-  const std::chrono::duration<double> seconds = limit;
   const std::string missing =
       other == any_peer ? "no rank made" : fmt::format("rank {} did not make", other);
-  return {ErrorCode::timeout,
-          fmt::format("{}: {} the {} for it within {:g} s; both ranks must make their calls, with "
-                      "the same tag",
-                      call, missing, counterpart, seconds.count()),
-          {.key = {}, .ranks = other == any_peer ? std::vector<int>() : std::vector<int>{other}}};
+  return {
+      ErrorCode::timeout,
+      fmt::format("{}: {} the {} for it within {}; both ranks must make their calls, with the same "
+                  "tag",
+                  call, missing, counterpart, base::key_limit(limit)),
+      {.key = {}, .ranks = other == any_peer ? std::vector<int>() : std::vector<int>{other}}};
 }
 
 Error given_up(const std::string& call, int other, const char* counterpart, SessionTime limit) {
-  const std::chrono::duration<double> seconds = limit;
-  return {ErrorCode::timeout,
-          fmt::format("{}: rank {} gave up the {} for it after {:g} s; both ranks must make their "
-                      "calls again",
-                      call, other, counterpart, seconds.count()),
-          {.key = {}, .ranks = {other}}};
+  return {
+      ErrorCode::timeout,
+      fmt::format("{}: rank {} gave up the {} for it after {}; both ranks must make their calls "
+                  "again",
+                  call, other, counterpart, base::key_limit(limit)),
+      {.key = {}, .ranks = {other}}};
 }
 
 Error stalled(const std::string& call, int other, SessionTime limit) {
-  const std::chrono::duration<double> seconds = limit;
-  return {ErrorCode::timeout,
-          fmt::format("{}: both ranks have made their calls, but no element has moved for {:g} s; "
-                      "find out what holds rank {} up, such as a callback that blocks, or the "
-                      "network to it",
-                      call, seconds.count(), other),
-          {.key = {}, .ranks = {other}}};
+  return {
+      ErrorCode::timeout,
+      fmt::format("{}: both ranks have made their calls, but no element has moved for {}, which "
+                  "is key_timeout (TUTTI_TIMEOUT_SECONDS), and a minute at least; find out what "
+                  "holds rank {} up, such as a callback that blocks, or the network to it",
+                  call, base::seconds_text(limit), other),
+      {.key = {}, .ranks = {other}}};
 }
 
 Error gone(const std::string& call, int other) {

@@ -9,6 +9,7 @@
 #include "base/doorbell.h"
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/wait_limits.h"
 #include "coordinator/text.h"
 
 namespace tutti::runtime {
@@ -130,10 +131,8 @@ void Creating::wait_for_machine(std::chrono::milliseconds limit,
     if (missing.empty()) return;
     const auto now = base::Clock::now();
     if (now - start > limit) {
-      throw Error(ErrorCode::timeout,
-                  fmt::format("waited {} ms for every rank to create its store (create_timeout, "
-                              "TUTTI_CREATE_SECONDS)",
-                              limit.count()));
+      throw Error(ErrorCode::timeout, fmt::format("waited {} for every rank to create its store",
+                                                  base::create_limit(limit)));
     }
     look();
     never.wait(never.ticket(),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/wait_limits.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
@@ -247,12 +248,10 @@ void Executor::check_device() const {
   if (!engine_.is_copying()) return;
   device_.check_group();
   if (now() - last_move_ < key_timeout_) return;
-  const std::chrono::duration<double> limit = key_timeout_;
   throw Error(
       ErrorCode::timeout,
-      fmt::format("the GPU has not ended a copy for {} s, nor the program's work before it: "
-                  "{}",
-                  limit.count(), engine_.describe()));
+      fmt::format("the GPU has not ended a copy for {}, nor the program's work before it: {}",
+                  base::key_limit(key_timeout_), engine_.describe()));
 }
 
 void Executor::note_issued() {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/wait_limits.h"
+
 namespace tutti::runtime {
 namespace {
 
@@ -102,9 +104,8 @@ base::Watchdog::Look watch_start(control::Presence& presence, std::shared_ptr<Fa
                true}};
     }
     if (waited >= limit) {
-      return {{fmt::format("rank {} has waited {} ms (create_timeout, TUTTI_CREATE_SECONDS) for "
-                           "the other ranks in {}: {}",
-                           presence.rank(), limit.count(), end, who_has_not_come(presence)),
+      return {{fmt::format("rank {} has waited {} for the other ranks in {}: {}", presence.rank(),
+                           base::create_limit(limit), end, who_has_not_come(presence)),
                true}};
     }
     if (waited < *next_report) return std::nullopt;
@@ -145,8 +146,9 @@ base::Watchdog::Look watch_end(control::Presence& presence, const Options& optio
         {fmt::format("rank {} has been in MPI_Finalize for {:.1f} s, which waits for every rank "
                      "to end: {}{}",
                      presence.rank(), seconds(waited), who,
-                     late ? "; this process ends without (key_timeout, TUTTI_TIMEOUT_SECONDS), "
-                            "and with a status that is not 0"
+                     late ? fmt::format("; after {} this process ends without, and with a status "
+                                        "that is not 0",
+                                        base::key_limit(limit))
                           : ""),
          late}};
   };

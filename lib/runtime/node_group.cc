@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/wait_limits.h"
 #include "coordinator/text.h"
 #include "cuda/event.h"
 #include "cuda/memory.h"
@@ -191,7 +192,9 @@ void NodeGroup::Job::greet_peers() {
     if (const auto error = comm->async_error()) throw Error(ErrorCode::internal, *error);
     check_stop();
     const auto now = base::Clock::now();
-    if (now > deadline) throw Error(ErrorCode::timeout, "the other ranks do not answer");
+    if (now > deadline)
+      throw Error(ErrorCode::timeout,
+                  "the other ranks have not answered within " + base::create_limit(settings.limit));
     bell().wait(bell().ticket(), now + 1ms);
   }
   greeting.reset();
@@ -272,8 +275,8 @@ bool NodeGroup::look(std::uint64_t sequence, base::Clock::time_point now) {
     return false;
   }
   if (now > job_->deadline) {
-    job_->fail(fmt::format("it was still {} after {} (create_timeout, TUTTI_CREATE_SECONDS)",
-                           job_->doing.load(), coordinator::seconds(job_->settings.limit)));
+    job_->fail(fmt::format("it was still {} after {}", job_->doing.load(),
+                           base::create_limit(job_->settings.limit)));
   }
   if (!job_->settings.board.failures().empty()) give_up();
   return false;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/output_file.h"
 #include "base/regular_file.h"
@@ -24,11 +24,6 @@
 
 namespace tutti::runtime {
 namespace {
-
-std::string host_name() {
-  utsname names{};
-  return ::uname(&names) == 0 ? static_cast<const char*>(names.nodename) : "?";
-}
 
 std::int64_t now_ns() {
   return std::chrono::nanoseconds(base::Clock::now().time_since_epoch()).count();
@@ -129,7 +124,7 @@ TimelineFiles::TimelineFiles(const World& world, const Options& options)
       given_(std::filesystem::absolute(options.timeline)),
       path_(timeline_path(given_, world.creation_number, world.world_ranks)) {
   info_.rank = world.rank;
-  info_.host = host_name();
+  info_.host = base::host_name();
   info_.store = world.creation_number;
 }
 

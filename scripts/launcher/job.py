@@ -10,6 +10,7 @@ import time
 from launcher import contact, lines, mpirun
 from launcher.conclusion import conclude
 from launcher.door import Door
+from launcher.echoes import Echoes
 from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all, file_of
 from launcher.output import Printer, say
 from launcher.worker import Link, Worker
@@ -40,6 +41,7 @@ class Job:
         self.request, self.root = request, root
         self.variables = {} if request.mode == "mpi" else None  # by which processes begin, once they are known
         self.printer = Printer(request.prefix)
+        self.echoes = Echoes(self.printer, say)
         self.workers, self.links = {}, set()
         self.ended = []            # the first workers to end, in turn
         self.failed = None         # the worker that failed first
@@ -80,6 +82,7 @@ class Job:
                     key.data()
                 self.door.expire()
                 self.on_time()
+            self.echoes.finish()
         finally:
             self.door.close()
             self.end_now()
@@ -87,7 +90,8 @@ class Job:
 
     def seconds_left(self):
         """Until the next deadline; None without one."""
-        deadlines = [at for at in (self.deadline, self.gather_by, self.dismiss_by, self.door.deadline())
+        deadlines = [at for at in (self.deadline, self.gather_by, self.dismiss_by, self.door.deadline(),
+                                   self.echoes.deadline())
                      if at is not None]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
@@ -95,6 +99,7 @@ class Job:
 
     def on_time(self):
         now = time.monotonic()
+        self.echoes.expire()
         if self.gather_by is not None and now >= self.gather_by:
             self.on_missing()
         if self.dismiss_by is not None and now >= self.dismiss_by:
@@ -185,8 +190,13 @@ class Job:
     def on_lines(self, worker, stream, texts, unfinished=None):
         whole, rest = worker.joined(stream, texts, unfinished is not None)
         worker.hear(whole)
-        worker.last += self.printer.lines(worker.title, stream, whole)
+        if stream == 2 and (worker.title, stream) not in self.printer.begun:
+            self.echoes.take(worker, whole)
+        else:
+            worker.last += self.printer.lines(worker.title, stream, whole)
         if rest and unfinished == "pause":
+            if stream == 2:
+                self.echoes.release(worker)
             self.printer.unfinished(worker.title, stream, rest)
 
     def on_waiting(self, link, waits):

@@ -125,13 +125,17 @@ class Printer:
         self.prefix = prefix
         self.begun = {}  # (title, stream): Begun, where a part of its line was shown
 
-    def lines(self, title, stream, texts):
-        """Prints a process's lines on its stream (1 or 2), byte by byte: on a terminal its colours are its own, and
-        elsewhere, where they mean nothing, they are left out. Returns them as printed."""
+    def as_shown(self, title, stream, texts):
+        """A process's lines byte by byte: on a terminal its colours are its own, and elsewhere, where they mean
+        nothing, they are left out."""
         file, head = self.place(title, stream)
         shown = [head + as_on_terminal(text) for text in texts]
-        if not file.isatty():
-            shown = [CONTROL.sub("", text) for text in shown]
+        return shown if file.isatty() else [CONTROL.sub("", text) for text in shown]
+
+    def lines(self, title, stream, texts):
+        """Prints a process's lines on its stream (1 or 2). Returns them as printed."""
+        file, head = self.place(title, stream)
+        shown = self.as_shown(title, stream, texts)
         begun = self.begun.pop((title, stream), None) if texts else None
         if begun and unfinished_on.get(screen_of(file)) == (title, stream):
             del unfinished_on[screen_of(file)]

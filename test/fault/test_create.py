@@ -31,7 +31,7 @@ def with_a_late_rank(run):
         job = run({"TUTTI_CREATE_SECONDS": str(seconds), "LATE_MS": str(int(2400 * seconds))})
         if not job.lines("has waited .* in MPI_Init"):
             break
-    return job, f"waited {1000 * seconds:.0f} ms"
+    return job, f"waited {seconds:g} s"
 
 
 class Creates(unittest.TestCase):
@@ -106,7 +106,7 @@ class Creates(unittest.TestCase):
         self.assertNotEqual(job.code, 0, job)
         self.assertLess(job.lived_on, OVER_WITHIN + 1.5, job)
         for rank in (1, 2):
-            self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1500 ms .* MPI_Init.* rank 0 has not called "
+            self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1.5 s .* MPI_Init.* rank 0 has not called "
                                       "create; .*busy or stuck before its create"), job)
 
     def test_who_waits_in_the_start_of_mpi_for_a_rank_that_creates_a_local_store_ends_and_says_what_to_do(self):
@@ -114,7 +114,7 @@ class Creates(unittest.TestCase):
         self.assertNotEqual(job.code, 0, job)
         self.assertLess(job.lived_on, OVER_WITHIN + 1.5, job)
         for rank in (1, 2):
-            self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1500 ms .* MPI_Init, so no key was in flight"
+            self.assertTrue(job.lines(rf"critical: rank {rank} has waited 1.5 s .* MPI_Init, so no key was in flight"
                                       "; .* rank 0 has not called create; .*one of another type.* calls MPI_Init"), job)
 
     def test_who_ends_while_another_rank_is_stopped_says_so_and_ends_after_the_heartbeats_time(self):

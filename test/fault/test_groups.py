@@ -55,9 +55,9 @@ class Groups(unittest.TestCase):
         self.assertEqual(job.code, 0, job)
         three, two = "store 1 over ranks 0-2", "store 1 over ranks 0-1"
         for rank in (0, 2):
-            self.says(job, rf"rank {rank}: timeout, ranks 1: waited 4000 ms .*, rank {rank} creates {three}, .*rank 1 "
+            self.says(job, rf"rank {rank}: timeout, ranks 1: waited 4 s .*, rank {rank} creates {three}, .*rank 1 "
                            rf"(creates|has given up) {two}")
-        self.says(job, rf"rank 1: timeout, ranks 0: waited 4000 ms .*, rank 1 creates {two}, rank 0 (creates|has given "
+        self.says(job, rf"rank 1: timeout, ranks 0: waited 4 s .*, rank 1 creates {two}, rank 0 (creates|has given "
                        rf"up) {three}")
         # Before it, in the log.
         self.says(job, rf"warning: waiting for other ranks to create their store for 2\.\d s: .*rank 0 creates {three}"
@@ -69,9 +69,9 @@ class Groups(unittest.TestCase):
         job = Job(mpirun(3, GROUPED, "apart"), TUTTI_CREATE_SECONDS="2")
         self.assertEqual(job.code, 0, job)
         some, all_ranks = "store 1 over ranks 0-1", "store 1 over all ranks"
-        self.says(job, rf"rank 0: timeout, ranks 1: waited 2000 ms .*, rank 1 (creates|has given up) {all_ranks}")
+        self.says(job, rf"rank 0: timeout, ranks 1: waited 2 s .*, rank 1 (creates|has given up) {all_ranks}")
         for rank in (1, 2):
-            self.says(job, rf"rank {rank}: timeout, ranks 0: waited 2000 ms .*, rank 0 (creates|has given up) {some}")
+            self.says(job, rf"rank {rank}: timeout, ranks 0: waited 2 s .*, rank 0 (creates|has given up) {some}")
 
     def test_a_create_that_no_other_rank_came_to_is_the_reason_of_an_end_without_finalize(self):
         # Without the job's folder no rank sees what the others create, and MPI is asked at once.
@@ -84,11 +84,11 @@ class Groups(unittest.TestCase):
         self.assertEqual(job.code, 0, job)
         two, three = "store 1 over ranks 0-1", "store 1 over ranks 0-2"
         for first, second in ((two, three), (three, two)):
-            self.says(job, rf"rank 0: timeout, ranks 1.*: waited 2000 ms .*, rank 0 creates {first}, .*rank 1 "
+            self.says(job, rf"rank 0: timeout, ranks 1.*: waited 2 s .*, rank 0 creates {first}, .*rank 1 "
                            rf"(creates|has given up) {second}")
-            self.says(job, rf"rank 1: timeout, ranks 0.*: waited 2000 ms .*, rank 1 creates {second}, .*rank 0 "
+            self.says(job, rf"rank 1: timeout, ranks 0.*: waited 2 s .*, rank 1 creates {second}, .*rank 0 "
                            rf"(creates|has given up) {first}")
-        self.says(job, rf"rank 2: timeout, ranks 1: waited 2000 ms .*, rank 2 creates {three}")
+        self.says(job, rf"rank 2: timeout, ranks 1: waited 2 s .*, rank 2 creates {three}")
 
     def test_the_first_store_over_some_ranks_waits_for_the_others_to_start_mpi_and_says_what_they_must_do(self):
         job = Job(mpirun(3, GROUPED, "absent"), TUTTI_CREATE_SECONDS="3", TUTTI_STALL_SECONDS="1")
@@ -97,7 +97,7 @@ class Groups(unittest.TestCase):
                 r"calls MPI_Init instead \(Python: import mpi4py\.MPI\)")
         for rank in (0, 1):
             self.says(job, rf"warning: rank {rank} has been in MPI_Init for 1\.\d s, .*: {what}")
-            self.says(job, rf"critical: rank {rank} has waited 3000 ms .* MPI_Init, .*status 1: {what}")
+            self.says(job, rf"critical: rank {rank} has waited 3 s .* MPI_Init, .*status 1: {what}")
 
     def test_it_comes_up_where_the_others_start_mpi_and_create_nothing(self):
         job = Job(mpirun(3, GROUPED, "starts"))

@@ -114,7 +114,8 @@ TEST_CASE("who waits too long for another thread to create its store is told wha
   const Error error = error_of([&] { make_store(impatient); });
   other.join();
   CHECK(error.code() == ErrorCode::timeout);
-  CHECK_THAT(error.what(), Contains("waited 50 ms for another thread of this process"));
+  CHECK_THAT(error.what(), Contains("waited 0.05 s (create_timeout, TUTTI_CREATE_SECONDS) for "
+                                    "another thread of this process"));
   check_alive(*first);
 }
 

@@ -70,8 +70,8 @@ TEST_CASE("a push that one worker does not make in time fails for all, and names
   const auto heard = heard_of(job, push);
   for (const std::string& one : heard) {
     CHECK_THAT(one,
-               Contains("ranks 2; timeout: push of key 'w' was given up after the 1.5 s of "
-                        "key_timeout on worker ") &&
+               Contains("ranks 2; timeout: push of key 'w' was given up after 1.5 s (key_timeout, "
+                        "TUTTI_TIMEOUT_SECONDS) on worker ") &&
                    Contains(": worker 2 has not made its push of key 'w'; it has failed on all "
                             "workers, and all may make it again"));
   }
@@ -88,8 +88,8 @@ TEST_CASE("a setting that one worker does not make in time fails for all, and na
     kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
   });
   for (const std::string& one : heard) {
-    CHECK_THAT(one, Contains("ranks 2; timeout: set_optimizer was given up after the 1.5 s of "
-                             "key_timeout on worker ") &&
+    CHECK_THAT(one, Contains("ranks 2; timeout: set_optimizer was given up after 1.5 s "
+                             "(key_timeout, TUTTI_TIMEOUT_SECONDS) on worker ") &&
                         Contains(": worker 2 has not made its call of set_optimizer"));
   }
   CHECK(heard == std::vector<std::string>(workers, heard[0]));

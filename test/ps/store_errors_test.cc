@@ -117,7 +117,8 @@ TEST_CASE("a barrier that a worker does not come to is reported and ends after k
     return text;
   });
   // Who comes late hears the same, and is in step again.
-  CHECK_THAT(said[0], Contains("timeout: barrier: worker 1 did not come within 0.8"));
+  CHECK_THAT(said[0], Contains("timeout: barrier: worker 1 did not come within 0.8 s (key_timeout, "
+                               "TUTTI_TIMEOUT_SECONDS)"));
   CHECK(said[1] == said[0]);
   const std::string text = log.text();
   const std::size_t first = text.find("a barrier waits for worker 1: ");

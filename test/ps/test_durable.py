@@ -53,7 +53,8 @@ class KilledServers(DurableCase):
 
     def test_workers_wait_for_a_server_that_is_started_again_and_no_push_is_lost_or_applied_twice(self):
         workers = self.kill_again_and_again(20 if SLOW else 3, "--durable", "each")
-        self.assertRegex(workers[0].text, r"worker 0 waits for server \d, which may come back within 20 s: ")
+        self.assertRegex(workers[0].text, r"worker 0 waits for server \d, which may come back within 20 s "
+                                          r"\(create_timeout, TUTTI_CREATE_SECONDS\): ")
         self.assertRegex(workers[0].text, r"worker 0 goes on: server \d is back")
 
     def test_the_same_where_the_disk_comes_seconds_later_for_the_system_has_it(self):

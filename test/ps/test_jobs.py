@@ -120,29 +120,31 @@ class Training(JobCase):
         found = set()
         for kind in ("dist_sync", "dist_async"):
             code, out, err = self.launch("-n", 1, "-s", 2, *LOCAL, TRAIN, "--network", "mlp", "--kv-store", kind,
-                                         "--epochs", 2)
+                                         "--epochs", 2, "--lr", "0.05")
             self.assertEqual(code, 0, err)
             found.add(tuple(re.findall(r"Test_acc ([\d.]+)", out)))
         self.assertEqual(len(found), 1, found)
 
 
 class AtLength(JobCase):
-    def learns(self, network, epochs, kind, least, *words):
-        process = self.start("-n", 2, "-s", 2, *LOCAL, TRAIN, "--network", network, "--dataset", "digits", "--kv-store",
-                             kind, "--epochs", epochs, *words, TUTTI_TIMEOUT_SECONDS="60")
+    def learns(self, network, epochs, kind, least, *words, workers=2):
+        process = self.start("-n", workers, "-s", 2, *LOCAL, TRAIN, "--network", network, "--dataset", "digits",
+                             "--kv-store", kind, "--epochs", epochs, *words, TUTTI_TIMEOUT_SECONDS="60")
         out, err = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 0, err)
         self.assertGreaterEqual(max(map(float, re.findall(r"Test_acc ([\d.]+)", out))), least, out)
-        self.assertEqual((len(weights(out)), len(set(weights(out)))), (2, 1), out)
+        self.assertEqual((len(weights(out)), len(set(weights(out)))), (workers, 1), out)
 
     def test_networks_learn_the_digits_with_equal_weights_on_all_workers(self):
         for network, epochs in (("lenet", 10), ("resnet18", 5)):
             for kind, least, words in (("dist_sync", 0.95, ()), ("dist", 0.95, ()),
                                        ("dist_device_sync", 0.95, ("--devices", 2)),
-                                       # Gradients of older weights bear a smaller rate than joint ones.
-                                       ("dist_async", 0.93, ("--lr", 0.02))):
+                                       ("dist_async", 0.93, ())):
                 with self.subTest(network, kind=kind):
                     self.learns(network, epochs, kind, least, *words)
+
+    def test_four_workers_learn_the_digits_asynchronously_with_the_examples_own_settings(self):
+        self.learns("lenet", 20, "dist_async", 0.93, workers=4)
 
 
 class Values(JobCase):

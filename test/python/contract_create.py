@@ -64,7 +64,7 @@ class Create(Contract):
         other = threading.Thread(target=lambda: made.append(make_store()))
         other.start()
         time.sleep(0.2)
-        self.refused(tutti.TimedOutError, ["waited 50 ms for another thread of this process"],
+        self.refused(tutti.TimedOutError, ["waited 0.05 s (create_timeout, TUTTI_CREATE_SECONDS) for another thread"],
                      lambda: make_store(create_timeout=0.05))
         other.join()
         self.assert_alive(made[0])

@@ -42,9 +42,11 @@ class Refused(Ranks):
             self.kv.pushpull("refused", read_only)
 
     def test_a_dtype_that_cannot_be_added_is_refused_with_what_fits_it(self):
-        for dtype, advice in (("int16", r"array\.astype\('int32'\)"), ("uint32", r"astype\('int64'\)"),
-                              ("bool", r"astype\('uint8'\)"), ("complex64", r"array\.view\(array\.real\.dtype\)"),
-                              ("longdouble", r"astype\('float64'\)"), ("M8[s]", r"array\.view\('int64'\)")):
+        back = r", and copy the result back: array\[\.\.\.\] = result"
+        for dtype, advice in (("int16", rf"array\.astype\('int32'\){back}"), ("uint32", rf"astype\('int64'\){back}"),
+                              ("bool", rf"astype\('uint8'\){back}"), ("longdouble", rf"astype\('float64'\){back}"),
+                              ("complex64", r"array\.view\(array\.real\.dtype\), which shares its memory"),
+                              ("M8[s]", r"array\.view\('int64'\), which shares its memory")):
             with self.subTest(dtype):
                 self.refused(tutti.InvalidArgumentError, f"cannot be added up.*{advice}.*broadcast, allgather",
                              np.zeros(4, dtype))
@@ -63,6 +65,20 @@ class Refused(Ranks):
         array = np.full(2, self.rank + 1j, np.complex64)
         self.kv.pushpull("complex", array.view(array.real.dtype)).wait()
         np.testing.assert_array_equal(array, np.full(2, self.total - self.size + self.size * 1j))
+    def test_names_of_other_libraries_mean_the_same(self):
+        self.assertEqual(self.kv.size, self.kv.num_workers)
+        array, outs = np.full(3, self.rank + 1.0), np.zeros(3)
+        self.assertIsNone(self.kv.allreduce("named", array, outs, op="max"))
+        np.testing.assert_array_equal(outs, np.full(3, float(self.size)))
+        self.kv.allreduce("named", array)
+        np.testing.assert_array_equal(array, np.full(3, float(self.total)))
+
+    def test_a_converted_copy_gives_its_result_back(self):
+        flags = np.arange(4) == self.rank
+        result = flags.astype("uint8")
+        self.kv.pushpull("flags", result).wait()
+        flags[...] = result
+        np.testing.assert_array_equal(flags, np.arange(4) < self.size)
 
     def test_a_masked_array_is_refused_with_what_to_do(self):
         array = np.ma.masked_invalid(np.array([1, np.nan], np.float32))

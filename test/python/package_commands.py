@@ -132,8 +132,26 @@ class Bench(Commands):
         self.assertEqual([row["bytes"] for row in rows], [4, 16, 64, 256, 1024])
         for row in rows:
             self.assertFalse(row["wrong"])
-            self.assertLessEqual(0 < row["time_us"]["min"] <= row["time_us"]["p50"], row["time_us"]["p90"])
-        self.assertEqual(len(out.splitlines()), 2 + len(rows))
+            # The names of allreduce_bench.
+            self.assertEqual((row["impl"], row["op"], row["dtype"], row["ranks"]), ("tutti", "allreduce", "f32", 2))
+            took = row["time_us"]
+            self.assertTrue(0 < took["min"] <= took["p50"] <= took["p99"] <= took["max"], row)
+            self.assertAlmostEqual(row["algbw_GBps"], row["bytes"] / took["p50"] / 1e3)
+            self.assertAlmostEqual(row["busbw_GBps"], row["algbw_GBps"])  # of two ranks
+        # A line about mpi4py is among them where that is not installed.
+        self.assertIn(len(out.splitlines()), (3 + len(rows), 4 + len(rows)))
+
+    def test_turns_begin_in_mpis_barrier_where_mpi4py_is_installed(self):
+        (self.folder / "mpi4py").mkdir()
+        self.write("mpi4py/__init__.py", "")
+        self.write("mpi4py/MPI.py", "class COMM_WORLD:\n    @staticmethod\n    def Barrier():\n"
+                   "        print('MPI')\n")
+        code = ("import tutti.bench as bench\n"
+                "class Kv:\n    rank, num_workers = 0, 1\n    def barrier(self):\n        print('store')\n"
+                "kv = Kv()\n"
+                "bench.Trial(kv, 'float32', 1, bench.meeting(kv)).turn(lambda ins, outs: print('sum'))\n")
+        out, _ = self.run_words(sys.executable, "-c", code)
+        self.assertEqual(out.split(), ["MPI", "sum", "MPI"])
 
     def test_what_there_is_not_is_refused(self):
         for words, text in ((["--dtpye", "int8"], "did you mean --dtype?"), (["--factor", "1"], "2 at least"),
@@ -208,6 +226,10 @@ class Module(Commands):
             self.assertIn(text, err)
         out, _ = self.run_words(sys.executable, "-m", "tutti", "--help")
         self.assertIn("python -m tutti SCRIPT", out)
+        for command in (*Names.COMMANDS, "tutti-timeline", "tutti-server"):
+            self.assertIn(f"    {command} ", out)
+        out, _ = self.run_words(sys.executable, "-m", "tutti", "--version")
+        self.assertRegex(out, r"^tutti \d+\.\d+\.\d+\n$")
 
 
 class Names(Commands):

@@ -47,9 +47,9 @@ class Elsewhere(unittest.TestCase):
 class Library(Elsewhere):
     def test_where_it_is_missing_import_says_for_which_mpi_tutti_was_built_and_what_to_do(self):
         installed = pathlib.Path(tutti.__file__).parents[1]
-        for name in ("tutti", ".tutti.mesonpy.libs"):
+        for name in ("tutti", ".tutti_kvstore.mesonpy.libs"):
             shutil.copytree(installed / name, self.folder / name)
-        library = self.folder / ".tutti.mesonpy.libs/libtutti.so.0"
+        library = self.folder / ".tutti_kvstore.mesonpy.libs/libtutti.so.0"
         self.said("import tutti")  # the copy that lies in the current folder
         needs = library.read_bytes()
         self.assertEqual(needs.count(b"libmpi.so.40"), 1)

@@ -57,6 +57,17 @@ class MorePromises(Promises):
                      timeout=60 * self.SLOWER, env=os.environ | {"PATH": f"{self.server.parent}:{os.environ['PATH']}",
                                                                  "MXNET_KVSTORE_BIGARRAY_BOUND": "5"})
 
+    def test_its_example_learns_asynchronously_with_its_own_settings_and_ends_with_equal_weights(self):
+        for workers, words in ((2, ("--devices", 2)), (4, ())):
+            with self.subTest(workers=workers):
+                text = said(sys.executable, LAUNCH, *LOCAL, "-n", workers, "-s", 2, *self.BEFORE, self.python,
+                            ROOT / "examples/python/train_digits.py", "--kv-store", "dist_async", *words,
+                            cwd=self.top, timeout=120 * self.SLOWER,
+                            env=os.environ | {"PATH": f"{self.server.parent}:{os.environ['PATH']}"})
+                self.assertGreaterEqual(float(re.findall(r"Test_acc (0\.\d{6})", text)[-1]), 0.93, text)
+                hashes = re.findall(r"sha256 of the weights ([0-9a-f]{64})", text)
+                self.assertEqual((len(hashes), len(set(hashes))), (workers, 1), text)
+
     def test_what_readme_shows_of_it_works_when_pasted_line_by_line(self):
         text = self.on_ranks(3, HERE / "package_readme.py", ROOT / "README.md")
         self.assertEqual(text.count(": well"), 3, text)

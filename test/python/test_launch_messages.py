@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 from command_line import printable
 from launcher import job, options, output, worker
 from launcher.conclusion import conclude, name_unwritten
+from launcher.echoes import Echoes
 from launcher.output import Printer, as_on_terminal
 from launcher.sealed_lines import LINE_BYTES
 from launcher.worker import Link, Worker
@@ -100,7 +101,8 @@ class Links(unittest.TestCase):
 class JobCase(unittest.TestCase):
     def made(self, workers=3, *words):
         made = job.Job(options.parse(["-n", str(workers), *LOCAL, *words, "true"]), [])
-        made.printer = mock.Mock(lines=lambda rank, stream, texts: texts)
+        made.printer = mock.Mock(prefix=False, begun={}, lines=lambda rank, stream, texts: texts)
+        made.echoes = Echoes(made.printer, output.say)
         made.process, made.starter = mock.Mock(returncode=0), mock.Mock(leave_seconds=0)
         self.addCleanup(made.door.close)
         made.workers = {rank: Worker(rank, f"h{rank}") for rank in range(workers)}
@@ -179,8 +181,8 @@ class FirstToFail(JobCase):
                       "It had lost worker 1 on h1, which ended with exit code 0.", text)
 
     def test_those_that_never_came_to_create_are_told_by_the_log_alone(self):
-        words = ("rank 0 has waited 500 ms (create_timeout) for the other ranks in MPI_Init: ranks {} have not called "
-                 "create; a rank that is missing may have ended")
+        words = ("rank 0 has waited 0.5 s (create_timeout, TUTTI_CREATE_SECONDS) for the other ranks in MPI_Init: ranks {} have "
+                 "not called create; a rank that is missing may have ended")
         for ranks, silent in (("1, 2", {1, 2}), ("1,,2", {1, 2}), ("1, ", {1})):
             heard = Worker(0, "h")
             heard.hear([words.format(ranks), "> " + lost(0, 1).replace("rank 1 is lost", words.format(ranks))])

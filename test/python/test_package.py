@@ -10,8 +10,11 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+import tomllib
 import unittest
 import venv
 
@@ -99,6 +102,36 @@ class Package(MorePromises, Learning):
     def test_one_process_learns_the_same_with_every_type_of_store(self):
         types = ("dist_sync_mpi", "local", "device")
         self.assertEqual(len({self.train(1, "--kv-store", kind) for kind in types}), 1)
+
+
+@unittest.skipIf(KIND, "another kind is asked for")
+class WithoutMpi(unittest.TestCase):
+    """A machine that has all but an MPI."""
+
+    def configured(self, *words):
+        """How meson ends with the words that pip gives it, and with these."""
+        with open(ROOT / "pyproject.toml", "rb") as file:
+            project = tomllib.load(file)
+        with tempfile.TemporaryDirectory() as folder:
+            programs = dict.fromkeys(("mpic++", "mpicxx", "mpiCC", "mpicc"), "exit 1") | {
+                "pkg-config": "for word; do case $word in ompi*|mpi*) exit 1; esac; done\n"
+                              f'exec {shutil.which("pkg-config")} "$@"'}
+            for name, does in programs.items():
+                pathlib.Path(folder, name).write_text(f"#!/bin/sh\n{does}\n")
+                pathlib.Path(folder, name).chmod(0o755)
+            asked = project["tool"]["meson-python"]["args"]["setup"]
+            done = subprocess.run(["meson", "setup", f"{folder}/build", ROOT, *asked, "-Dpython=disabled", *words],
+                                  text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+                                  env=os.environ | COMPILER_CACHE | {"PATH": f"{folder}:{os.environ['PATH']}"})
+            return done.returncode, done.stdout
+
+    def test_pip_ends_with_what_to_install_and_builds_without_where_that_is_asked_for(self):
+        status, text = self.configured()
+        self.assertEqual(status, 1, text)
+        self.assertRegex(text, r"ERROR: .*no MPI was found.*apt-get install libopenmpi-dev openmpi-bin.*"
+                               r"-Csetup-args=-Dmpi=disabled")
+        status, text = self.configured("-Dmpi=disabled")
+        self.assertEqual(status, 0, text)
 
 
 @unittest.skipUnless(KIND == "slow", "takes long")

@@ -3,6 +3,13 @@
     mpirun -n 4 python -m tutti SCRIPT [argument ...]
 
 A library that tutti has an adapter for (MXNet) then finds tutti's stores under its own names.
+
+python -m tutti --version prints the version. Commands, each with --help:
+    tutti-launch    starts a job on one machine, over ssh, or in a batch system
+    tutti-info      what tutti is built of, its options, and whether a store comes up
+    tutti-bench     times pushpull of numpy arrays
+    tutti-timeline  draws a timeline that TUTTI_TIMELINE has written
+    tutti-server    a parameter server, which tutti-launch starts
 """
 import io
 import os
@@ -35,6 +42,10 @@ def main(words):
     if words[:1] in ([], ["-h"], ["--help"]):
         print(__doc__.strip(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
+    if words[0] == "--version":
+        import tutti  # pylint: disable=import-outside-toplevel  # a script that does not import it starts without
+        print(f"tutti {tutti.__version__}")
+        return 0
     if words[0].startswith("-"):
         print(f"python -m tutti: unknown option {printable(words[0])}; the script comes first", file=sys.stderr)
         return 2

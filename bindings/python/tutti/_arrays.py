@@ -19,6 +19,9 @@ ADVICE = {"c": "pass array.view(array.real.dtype), which shares its memory: real
           "M": "pass array.view('int64'), which shares its memory",
           "m": "pass array.view('int64'), which shares its memory"}
 
+#: What follows every advice to pass a copy: the result is written there, and the array that was meant stays as it is.
+COPY_BACK = "and copy the result back: array[...] = result"
+
 
 def is_torch(thing):
     torch = sys.modules.get("torch")
@@ -107,7 +110,8 @@ def torchs_advice(tensor):
         return ("torch.view_as_real(tensor), which shares its memory (where tensor.is_conj() that of "
                 "tensor.resolve_conj())")
     kind = INSTEAD.get(dtype_name(tensor.dtype))
-    return f"tensor.to(torch.{kind})" if kind else "tensor.float()"
+    converted = f"tensor.to(torch.{kind})" if kind else "tensor.float()"
+    return f"{converted}, and copy the result back: tensor.copy_(result)"
 
 
 ONLY_MOVED = "broadcast, allgather and all_to_all take it as it is"
@@ -123,14 +127,15 @@ def of_torch(tensor, moved):
     what = f"a tensor of shape {tuple(tensor.shape)} and dtype {tensor.dtype}"
     if tensor.device.type not in ("cpu", "cuda"):
         return (f"{what} is on {tensor.device}, and tutti works on the CPU and on CUDA's GPUs; pass tensor.cpu(), and "
-                "copy a result back")
+                "copy a result back: tensor.copy_(result)")
     if dtype_name(tensor.dtype) not in DTYPES and not moved:
         return not_added(what, f"convert it: {torchs_advice(tensor)}")
     if tensor.is_conj():
         return (f"{what} is the conjugate of what its memory holds; pass tensor.resolve_conj(), and copy a result "
                 "back: tensor.copy_(result)")
     if str(tensor.layout) != "torch.strided":
-        return f"{what} is sparse, and tutti's are dense; pass tensor.to_dense()"
+        return (f"{what} is sparse, and tutti's are dense; pass tensor.to_dense(), and copy a result back: "
+                "tensor.copy_(result)")
     if tensor.is_neg():
         return (f"{what} is the negative of what its memory holds, such as the imaginary part of a conjugate; pass "
                 "tensor.resolve_neg(), and copy a result back: tensor.copy_(result)")
@@ -142,10 +147,10 @@ def of_torch(tensor, moved):
 
 def numpys_advice(dtype):
     if dtype.names:
-        return "exchange its fields, each as an array of its own: array['name'].copy()"
+        return "exchange its fields, each as an array of its own: array['name'].copy(), and copy the result back"
     if dtype.type is np.void:
         return "pass array.view('uint8'), which shares its memory"
-    return ADVICE.get(dtype.kind) or f"convert it: array.astype({INSTEAD.get(dtype.name, 'float32')!r})"
+    return ADVICE.get(dtype.kind) or f"convert it: array.astype({INSTEAD.get(dtype.name, 'float32')!r}), {COPY_BACK}"
 
 
 def is_movable(dtype):
@@ -159,22 +164,23 @@ def of_numpy(array, written, moved):
     what = f"an array of shape {array.shape} and dtype {array.dtype}"
     if is_masked(array):
         return (f"{what} is masked, and what is masked would be exchanged as if it were there; pass array.filled(0), "
-                "or array.data where nothing is masked")
+                f"{COPY_BACK}; or array.data, which shares its memory, where nothing is masked")
     if array.dtype.hasobject and not array.dtype.names:
         return f"{what} holds Python objects, which cannot be exchanged as numbers; {ADVICE['O']}"
     if not array.dtype.isnative:
-        return f"{what} is not in this machine's byte order; convert it: array.astype(array.dtype.newbyteorder('='))"
+        return (f"{what} is not in this machine's byte order; convert it: array.astype(array.dtype.newbyteorder('=')), "
+                f"{COPY_BACK}")
     if array.dtype.name not in DTYPES and not is_movable(array.dtype):
         return f"{what} has no counterpart in tutti, whose dtypes are {', '.join(DTYPES)}; {numpys_advice(array.dtype)}"
     if array.dtype.name not in DTYPES and not moved:
         return not_added(what, numpys_advice(array.dtype))
     if not array.flags.c_contiguous:
         return (f"{what} and strides {array.strides} is not C-contiguous, and tutti works in place; pass "
-                "numpy.ascontiguousarray(array), and copy a result back")
+                f"numpy.ascontiguousarray(array), {COPY_BACK}")
     if written and not array.flags.writeable:
-        return (f"{what} is read-only, and the result would be written to it; pass array.copy(), or another array for "
-                "the result")
-    return f"{what} cannot be used in place; pass array.copy()"
+        return (f"{what} is read-only, and the result would be written to it; pass another array for the result, or a "
+                "copy that you keep: result = array.copy()")
+    return f"{what} cannot be used in place; pass array.copy(), {COPY_BACK}"
 
 
 def of_jax(array, written):

@@ -45,7 +45,8 @@ def interface(array, written):
     if found.get("mask") is not None:
         raise InvalidArgumentError(f"{what} is masked; pass an array without a mask")
     if read_only and written:
-        raise InvalidArgumentError(f"{what} is read-only, and the result would be written to it; pass a copy")
+        raise InvalidArgumentError(f"{what} is read-only, and the result would be written to it; pass a copy "
+                                   "that you keep")
     strides, item = found.get("strides"), int(kind[2:])
     if strides is not None and tuple(strides) != contiguous(found["shape"], item):
         raise InvalidArgumentError(f"{what} and strides {strides} is not C-contiguous, and tutti works in place; pass "

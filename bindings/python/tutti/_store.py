@@ -69,7 +69,8 @@ class KVStore(_core.Store):
     all methods that block, but for allocate. What was interrupted goes on in the background: to the other ranks this
     one has come.
 
-    Also accepted, from the design that this API comes from: `out=` for `outs=` of pushpull, and `Rank` for `rank`.
+    Also accepted, from the design that this API comes from: `out=` for `outs=` of pushpull, and `Rank` for `rank`. And
+    as in mpi4py, Horovod and torch: `size` for `num_workers`, and `allreduce`, a pushpull that waits.
     """
 
     def __repr__(self) -> str:
@@ -103,6 +104,19 @@ class KVStore(_core.Store):
             if _jax.is_among(ins):
                 return _jax.returned(ins, _jax.empty_like, lambda outs: self._pushpull(key, ins, outs, priority, op))
         return self._pushpull(key, ins, outs, priority, op)
+
+    @property
+    def size(self) -> int:
+        """The number of processes, as num_workers."""
+        return self.num_workers
+
+    def allreduce(self, key: Keys, ins: Values, outs: Values | None = None, *, op: Op = "sum") -> Any:
+        """Does what pushpull does, and waits for it. Returns None, or for arrays of jax the new ones.
+
+        Blocks until every rank has called it for the key: programs that overlap computing with the exchange call
+        pushpull. Collective. Raises as pushpull and Pending.wait do.
+        """
+        return self.pushpull(key, ins, outs, op=op).result()
 
     def broadcast(self, key: Keys, value: Values, root_rank: SupportsIndex = 0, priority: SupportsIndex = 0) -> Pending:
         """Gives the first array of rank `root_rank` to every array of `value` on every rank.

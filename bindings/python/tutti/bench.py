@@ -12,7 +12,9 @@ import numpy as np
 import tutti
 from tutti_scripts.command_line import Parser, program, quiet_when_cut_off
 
-DTYPES = ("float32", "float64", "float16", "int32", "int64", "int8", "uint8")
+#: Each with its name in tables and rows, which are those of allreduce_bench.
+DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "int32": "i32", "int64": "i64", "int8": "i8",
+          "uint8": "u8"}
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 WARMUP, MOST_TURNS, LEAST_TURNS = 3, 1000, 5
 
@@ -85,23 +87,34 @@ def contestants(kv, impl):
     return found
 
 
+def meeting(kv):
+    """What lets all ranks begin together: MPI's barrier, where mpi4py gives it, which each rank leaves while it polls.
+    From the store's a rank wakes, up to 100 us after another."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return kv.barrier
+    from mpi4py import MPI  # pylint: disable=import-outside-toplevel
+    return MPI.COMM_WORLD.Barrier
+
+
 class Trial:
     """One size: what each contestant sums, and how long it takes."""
 
-    def __init__(self, kv, dtype, count):
-        self.kv = kv
+    def __init__(self, kv, dtype, count, meet):
+        self.kv, self.meet = kv, meet
         # Sums that int8 and float16 hold exactly.
         self.ins = np.resize(np.arange(3), count).astype(dtype) + (kv.rank == 0)
         self.outs = np.zeros_like(self.ins)
         self.sums = (np.resize(np.arange(3), count) * kv.num_workers + 1).astype(dtype)
 
     def turn(self, call):
-        """The seconds that a sum takes on this rank. They begin together, but for what a barrier's end takes."""
+        """The seconds that a sum takes on this rank. All ranks begin together, but for what a meeting's end takes."""
         self.outs[:1] = 0
-        self.kv.barrier()
+        self.meet()
         begin = time.perf_counter()
         call(self.ins, self.outs)
-        return time.perf_counter() - begin
+        took = time.perf_counter() - begin
+        self.meet()
+        return took
 
     def is_wrong(self, call):
         self.outs[:] = 0
@@ -126,31 +139,39 @@ class Trial:
 
 
 def row_of(kv, name, ins, times, is_wrong):
-    median, late = np.percentile(times, [50, 90])
-    ranks = kv.num_workers
-    return {"who": name, "ranks": ranks, "bytes": ins.nbytes, "dtype": str(ins.dtype), "turns": len(times),
-            "time_us": {"p50": median * 1e6, "p90": late * 1e6, "min": times.min() * 1e6},
-            "algbw_gbs": ins.nbytes / median / 1e9, "busbw_gbs": ins.nbytes / median / 1e9 * 2 * (ranks - 1) / ranks,
-            "wrong": is_wrong}
+    times = times * 1e6
+    median, late = np.percentile(times, [50, 99])
+    ranks, algorithm = kv.num_workers, ins.nbytes / median / 1e3
+    return {"impl": name, "op": "allreduce", "dtype": DTYPES[str(ins.dtype)], "ranks": ranks, "bytes": ins.nbytes,
+            "iters": len(times), "time_us": {"min": times.min(), "p50": median, "p99": late, "max": times.max(),
+                                             "avg": times.mean()},
+            "algbw_GBps": algorithm, "busbw_GBps": algorithm * 2 * (ranks - 1) / ranks, "wrong": is_wrong}
 
 
 def print_row(row):
     if row is None:
-        print(f"{'bytes':>12} {'':8} {'turns':>6} {'p50 us':>11} {'p90 us':>11} {'algbw GB/s':>11} {'busbw GB/s':>11}")
+        print(f"{'size':>12} {'type':>5}  {'impl':8} {'iters':>6} {'time':>10} {'min':>10} {'p99':>10} {'algbw':>8} "
+              f"{'busbw':>8}\n{'(B)':>12} {'':5}  {'':8} {'':6} {'(us)':>10} {'(us)':>10} {'(us)':>10} {'(GB/s)':>8} "
+              f"{'(GB/s)':>8}")
         return
     took = row["time_us"]
-    print(f"{row['bytes']:12} {row['who']:8} {row['turns']:6} {took['p50']:11.1f} {took['p90']:11.1f} "
-          f"{row['algbw_gbs']:11.3f} {row['busbw_gbs']:11.3f}{'  WRONG' if row['wrong'] else ''}", flush=True)
+    print(f"{row['bytes']:12} {row['dtype']:>5}  {row['impl']:8} {row['iters']:6} {took['p50']:10.1f} "
+          f"{took['min']:10.1f} {took['p99']:10.1f} {row['algbw_GBps']:8.3f} {row['busbw_GBps']:8.3f}"
+          f"{'  WRONG' if row['wrong'] else ''}", flush=True)
 
 
 def measure(kv, given):
     """The rows, which rank 0 prints as they come."""
-    calls, rows = contestants(kv, given.impl), []
+    calls, rows, meet = contestants(kv, given.impl), [], meeting(kv)
     if kv.rank == 0:
-        print(f"pushpull of {given.dtype}, {kv.num_workers} ranks; the slowest rank's time")
+        print(f"pushpull of {given.dtype}, {kv.num_workers} ranks; an iteration lasts as long as its slowest rank, "
+              "time is the median")
+        if meet == kv.barrier:
+            print("without mpi4py ranks begin up to 100 us apart, which is in every time; for small sizes type: "
+                  "pip install mpi4py")
         print_row(None)
     for each in sizes(given):
-        trial = Trial(kv, given.dtype, each // np.dtype(given.dtype).itemsize)
+        trial = Trial(kv, given.dtype, each // np.dtype(given.dtype).itemsize, meet)
         for name, (times, is_wrong) in trial.run(calls, given.seconds).items():
             rows.append(row_of(kv, name, trial.ins, times, is_wrong))
             if kv.rank == 0:

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/printable.h"
+#include "base/wait_limits.h"
 #include "ps/link/job_key.h"
 
 namespace tutti::ps {
@@ -164,10 +165,17 @@ Job Job::from(Variables variables) {
 
 net::Heartbeat Job::heartbeat(const Options& options) const {
   const auto timeout = silence_limit(options);
-  if (!heartbeat_interval) return net::Heartbeat::from(timeout, timeout);
-  const auto beats =
-      (timeout + *heartbeat_interval - std::chrono::milliseconds(1)) / *heartbeat_interval;
-  return {*heartbeat_interval, static_cast<int>(std::max<decltype(beats)>(beats, 2))};
+  net::Heartbeat heartbeat = net::Heartbeat::from(timeout, timeout);
+  if (heartbeat_interval) {
+    const auto beats =
+        (timeout + *heartbeat_interval - std::chrono::milliseconds(1)) / *heartbeat_interval;
+    heartbeat.beat = *heartbeat_interval;
+    heartbeat.most_missed = static_cast<int>(std::max<decltype(beats)>(beats, 2));
+  }
+  if (heartbeat_timeout) {
+    heartbeat.limit = base::seconds_text(timeout) + " (PS_HEARTBEAT_TIMEOUT)";
+  }
+  return heartbeat;
 }
 
 std::string Job::nearby_name(const std::string& address, std::uint16_t at) const {

@@ -4,11 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <thread>
 
 #include "base/failure.h"
+#include "base/host.h"
 #include "base/log.h"
+#include "base/wait_limits.h"
 #include "net/interfaces.h"
 #include "net/sockets.h"
 #include "ps/protocol/wire.h"
@@ -28,11 +29,6 @@ std::string describe(const Job& job) {
 
 bool is_stranger(const Error& error) {
   return dynamic_cast<const net::NotOfThisJob*>(&error) != nullptr;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace
@@ -89,6 +85,7 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
       poller_(poller),
       heartbeat_(job.heartbeat(options)),
       deadline_(Clock::now() + options.create_timeout),
+      create_timeout_(options.create_timeout),
       begin_timeout_(options.key_timeout),
       notices_(job.notices()),
       ticker_(heartbeat_.beat),
@@ -155,10 +152,12 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options,
         pause_for(pause);
         continue;
       }
+      const bool is_late = may_come || error.code() == ErrorCode::timeout;
+      const std::string limit = base::create_limit(options.create_timeout);
       throw Error(
           may_come ? ErrorCode::timeout : error.code(),
-          fmt::format("{} Is it running, and has it the same TUTTI_JOB_KEY and TUTTI_ENCRYPT?",
-                      error.what()));
+          fmt::format("{} Is it running, and has it the same TUTTI_JOB_KEY and TUTTI_ENCRYPT?{}",
+                      error.what(), is_late ? fmt::format(" (The wait is {}.)", limit) : ""));
     }
   }
 }
@@ -254,7 +253,7 @@ void SchedulerLink::show_life_until_stopped() noexcept {
 }
 
 Welcome SchedulerLink::join(Register said, const std::function<void()>& look) {
-  said.host = host_name();
+  said.host = base::host_name();
   said.process = ::getpid();
   send(said);
   return or_word_of_end([&] { return wait_for_welcome(said.asynchronous, look); });
@@ -271,6 +270,7 @@ Welcome SchedulerLink::wait_for_welcome(bool asynchronous, const std::function<v
   std::optional<Welcome> welcome;
   // The scheduler gives up at deadlines of its own, and then says who is missing. A server waits
   // for that, however long: workers may not want another store for hours.
+  std::string limit = base::create_limit(create_timeout_);
   auto deadline = role_ == Role::server ? Clock::time_point::max() : deadline_ + 5s;
   while (!welcome) {
     flush();
@@ -289,11 +289,15 @@ Welcome SchedulerLink::wait_for_welcome(bool asynchronous, const std::function<v
       const bool ends = lost != nullptr && !(asynchronous && lost->role == Role::worker);
       if (ends) throw_failure(failure_of(*lost));
       const bool has_gathered = std::holds_alternative<Gathered>(message);
-      if (has_gathered) deadline = Clock::now() + begin_timeout_ + 5s;
+      if (has_gathered) {
+        limit = base::key_limit(begin_timeout_);
+        deadline = Clock::now() + begin_timeout_ + 5s;
+      }
       if (const auto* const met = std::get_if<Welcome>(&message)) welcome = *met;
     });
     if (Clock::now() >= deadline) {
-      throw Error(ErrorCode::timeout, fmt::format("{} did not answer in time", scheduler_));
+      throw Error(ErrorCode::timeout,
+                  fmt::format("{} did not answer within {}", scheduler_, limit));
     }
   }
   return *std::move(welcome);

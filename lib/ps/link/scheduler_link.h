@@ -93,6 +93,7 @@ class SchedulerLink {
   net::Poller& poller_;
   const net::Heartbeat heartbeat_;
   const base::Clock::time_point deadline_;
+  const base::Clock::duration create_timeout_;
   const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
   net::EndNotices notices_;                    ///< heard until all have come
   std::string local_address_;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/wait_limits.h"
 #include "ps/scheduler/moments.h"
 
 namespace tutti::ps {
@@ -104,13 +105,13 @@ std::vector<int> Registry::awaited_in_barrier() const {
   return awaited;
 }
 
-void Registry::give_up_barrier(std::chrono::duration<double> waited) {
+void Registry::give_up_barrier(base::Clock::duration limit) {
   const std::vector<int> awaited = awaited_in_barrier();
-  const BarrierRelease over{
-      Failure{ErrorCode::timeout,
-              fmt::format("barrier: worker{} {} did not come within {:g} s",
-                          awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
-              awaited}};
+  const BarrierRelease over{Failure{
+      ErrorCode::timeout,
+      fmt::format("barrier: worker{} {} did not come within {}", awaited.size() == 1 ? "" : "s",
+                  fmt::join(awaited, ", "), base::key_limit(limit)),
+      awaited}};
   // Else who comes late would meet the others in their next one, and be one behind from then on.
   given_up_.emplace(members_.at(*in_barrier_.begin()).barriers - 1, over);
   for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
@@ -197,15 +198,15 @@ std::vector<int> Registry::servers_away() const {
   return ranks;
 }
 
-void Registry::give_up_on_server(int rank, std::chrono::duration<double> waited) {
+void Registry::give_up_on_server(int rank, base::Clock::duration limit) {
   const auto it = away_.find(rank);
   if (it == away_.end()) return;
   Lost lost = std::move(it->second);
   away_.erase(it);
   lost.reason += fmt::format(
       ", and it was not started again in time: a server reads its state before it comes back, "
-      "within {:g} s (TUTTI_CREATE_SECONDS)",
-      waited.count());
+      "within {}",
+      base::create_limit(limit));
   announce(lost);
 }
 
@@ -237,11 +238,12 @@ std::vector<int> Registry::servers_not_ready() const {
   return ranks;
 }
 
-void Registry::give_up_beginning(std::chrono::duration<double> waited) {
+void Registry::give_up_beginning(base::Clock::duration limit) {
   const std::vector<int> awaited = servers_not_ready();
   refuse_all({ErrorCode::timeout,
-              fmt::format("server{} {} did not write what the job begins with within {:g} s",
-                          awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "), waited.count()),
+              fmt::format("server{} {} did not write what the job begins with within {}",
+                          awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "),
+                          base::key_limit(limit)),
               {}});
 }
 
@@ -292,7 +294,8 @@ void Registry::give_up_waiting() {
   const std::string text = fmt::format(
       "the scheduler gave up waiting{}: {} of {} workers and {} of {} servers have come; are the "
       "others running, not stopped nor busy before their create, do they reach this scheduler, and "
-      "do they have the job's TUTTI_JOB_KEY?{}{}",
+      "do they have the job's TUTTI_JOB_KEY? (The wait is create_timeout, "
+      "TUTTI_CREATE_SECONDS.){}{}",
       missing(), count(Role::worker), size_.workers, count(Role::server), size_.servers,
       gone_.empty() ? "" : " ", fmt::join(gone_, "; "));
   refuse_all({ErrorCode::timeout, text, missing(Role::worker)});

@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "ps/protocol/job_size.h"
 #include "ps/scheduler/directory.h"
 
@@ -35,16 +35,16 @@ class Registry {
   /// Those that are waited for.
   std::vector<int> servers_away() const;
   /// It has been away for this long, which is too long: it is lost.
-  void give_up_on_server(int rank, std::chrono::duration<double> waited);
+  void give_up_on_server(int rank, base::Clock::duration limit);
   /// Once all have come: the servers that are away, or read or write what they begin with.
   std::vector<int> servers_not_ready() const;
   /// They have not begun within this time: the job ends.
-  void give_up_beginning(std::chrono::duration<double> waited);
+  void give_up_beginning(base::Clock::duration limit);
   /// The workers that others wait for in a barrier; none: nobody waits.
   std::vector<int> awaited_in_barrier() const;
   /// They have not come within this time: the barrier is over for those who have, and for who comes
   /// to it late.
-  void give_up_barrier(std::chrono::duration<double> waited);
+  void give_up_barrier(base::Clock::duration limit);
   /// A process of the job has ended, whichever: until all are there this means that they never will
   /// be, which those that are there hear as soon as a worker is among them. Where none ever comes,
   /// nobody waits.

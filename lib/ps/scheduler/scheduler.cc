@@ -261,7 +261,7 @@ void Scheduler::look_at_barrier(Clock::time_point now) {
   if (awaited.empty()) return barrier_.reset();
   if (barrier_ && !store.servers_not_ready().empty()) barrier_->until = now + key_timeout_;
   if (!is_too_long(barrier_, "a barrier waits for worker", awaited, now)) return;
-  store.give_up_barrier(now - barrier_->since);
+  store.give_up_barrier(key_timeout_);
   barrier_.reset();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "base/wait_limits.h"
 #include "tutti/error.h"
 
 namespace tutti::ps {
@@ -172,7 +173,7 @@ void Stores::refuse_without(const std::vector<Present>& gone) {
        ranks_of(gone)});
 }
 
-void Stores::give_up_waiting(std::chrono::duration<double> waited) {
+void Stores::give_up_waiting(base::Clock::duration limit) {
   const std::vector<Present> missing = not_come();
   if (missing.empty()) {
     registry_->give_up_waiting();
@@ -180,9 +181,10 @@ void Stores::give_up_waiting(std::chrono::duration<double> waited) {
   }
   registry_->refuse_all(
       {ErrorCode::timeout,
-       fmt::format("{} {} not created another store within {:g} s, as the others have (their "
-                   "TUTTI_CREATE_SECONDS): each store of a job is one of all its workers",
-                   text_of(missing), missing.size() == 1 ? "has" : "have", waited.count()),
+       fmt::format("{} {} not created another store within {}, as the others have: each store of a "
+                   "job is one of all its workers",
+                   text_of(missing), missing.size() == 1 ? "has" : "have",
+                   base::create_limit(limit)),
        ranks_of(missing)});
   advance();
 }

@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "ps/scheduler/registry.h"
 
 namespace tutti::ps {
@@ -30,7 +30,7 @@ class Stores {
   void lose(Node node, const std::string& reason);
   void stop(const std::string& reason);
   /// Too much time has passed since the first process came to this store.
-  void give_up_waiting(std::chrono::duration<double> waited);
+  void give_up_waiting(base::Clock::duration limit);
   /// Call it when something of `current()` was called: that store may be over, and the job.
   void advance();
 

@@ -155,6 +155,7 @@ class Courier {
     std::string why{};
     base::Clock::time_point since{};
     base::Clock::time_point until{};
+    std::string limit{};  ///< that this was set by, with its option
     std::optional<net::Approach> call{};
     base::Clock::time_point due{};  ///< the next call, or the end of one that nobody answers
     std::string last_call{};        ///< what came of it

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/wait_limits.h"
 #include "ps/worker/courier.h"
 
 namespace tutti::ps {
@@ -77,8 +78,8 @@ std::string Courier::under_way() const {
 void Courier::give_up_waiting() {
   WorkItem& front = queue_.front();
   const std::string text =
-      fmt::format("{} was not sent within {:g} s: it waited for {}", what_is(front),
-                  base::in_seconds(limits_.timeout), awaited_by_queue());
+      fmt::format("{} was not sent within {}: it waited for {}", what_is(front),
+                  base::key_limit(limits_.timeout), awaited_by_queue());
   if (held_up_->by_scheduler) throw_failure({ErrorCode::timeout, text, {}});
   if (!std::holds_alternative<Survey>(front)) return;
   const WorkItem given_up = std::move(front);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/wait_limits.h"
 #include "net/interfaces.h"
 #include "net/sockets.h"
 #include "ps/worker/courier.h"
@@ -98,7 +99,8 @@ void Courier::reach(std::size_t server, Clock::time_point deadline) {
       throw;
     }
   };
-  const base::Patience patience(deadline, look);
+  const base::Patience patience(deadline, look,
+                                {.advice = "the wait is create_timeout, TUTTI_CREATE_SECONDS"});
   servers_[server]->connect(
       net::prove_to(std::move(candidates), identity(server), static_cast<int>(server), patience),
       patience);
@@ -113,9 +115,10 @@ void Courier::wait_for(std::size_t server, const std::string& why) {
   const auto [it, is_new] =
       absent_.try_emplace(server, Absent{.why = why, .since = now, .due = now + between_calls});
   it->second.until = now + patience_ + scheduler_decides;
+  it->second.limit = base::create_limit(patience_);
   if (!is_new) return;
-  base::log().warn("worker {} waits for server {}, which may come back within {:g} s: {}", rank_,
-                   server, std::chrono::duration<double>(patience_).count(), why);
+  base::log().warn("worker {} waits for server {}, which may come back within {}: {}", rank_,
+                   server, base::create_limit(patience_), why);
 }
 
 /// Its connection may have been seen to end before, and why it went is not known then.
@@ -142,6 +145,7 @@ void Courier::on_returned(const Returned& returned) {
   it->second.call.reset();
   it->second.due = Clock::now();
   it->second.until = Clock::now() + limits_.timeout;
+  it->second.limit = base::key_limit(limits_.timeout);
 }
 
 void Courier::call_absent(Clock::time_point now) {
@@ -149,10 +153,9 @@ void Courier::call_absent(Clock::time_point now) {
   for (auto it = absent_.begin(); it != absent_.end();) {
     auto& [server, absent] = *it;
     if (now >= absent.until) {
-      const double waited = std::chrono::duration<double>(now - absent.since).count();
       throw_failure({ErrorCode::peer_lost,
-                     fmt::format("server {} is lost, and has not come back within {:.1f} s: {}{}",
-                                 server, waited, absent.why, absent.last_call),
+                     fmt::format("server {} is lost, and has not come back within {}: {}{}", server,
+                                 absent.limit, absent.why, absent.last_call),
                      {}});
     }
     it = meet(server, absent, now) ? absent_.erase(it) : std::next(it);

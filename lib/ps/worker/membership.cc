@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/wait_limits.h"
 #include "tutti/error.h"
 
 namespace tutti::ps {
@@ -19,11 +20,12 @@ using base::Clock;
 
 Membership::Membership(const Job& job, const Options& options) : link_(job, options, poller_, 0) {
   link_.send(Stay{});
-  link_.or_word_of_end([&] { wait_for_number(job, Clock::now() + options.create_timeout); });
+  link_.or_word_of_end([&] { wait_for_number(job, options.create_timeout); });
   link_.flush();
 }
 
-void Membership::wait_for_number(const Job& job, Clock::time_point deadline) {
+void Membership::wait_for_number(const Job& job, std::chrono::milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
   while (number_ == 0) {
     link_.flush();
     poller_.wait(std::min(deadline, link_.due().value_or(deadline)));
@@ -32,7 +34,8 @@ void Membership::wait_for_number(const Job& job, Clock::time_point deadline) {
     });
     if (number_ == 0 && Clock::now() >= deadline) {
       throw Error(ErrorCode::timeout,
-                  fmt::format("{} did not answer in time", job.describe_scheduler()));
+                  fmt::format("{} did not answer within {}", job.describe_scheduler(),
+                              base::create_limit(limit)));
     }
   }
 }

@@ -34,7 +34,7 @@ class Membership {
   int rank = -1;  ///< of the stores so far; -1: there was none
 
  private:
-  void wait_for_number(const Job& job, base::Clock::time_point deadline);
+  void wait_for_number(const Job& job, std::chrono::milliseconds limit);
 
   net::Poller poller_;
   SchedulerLink link_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/wait_limits.h"
 #include "ps/protocol/rows.h"
 #include "tutti/shard.h"
 
@@ -322,8 +323,8 @@ void OutstandingRequests::recall(const std::vector<std::shared_ptr<InFlightCall>
 void OutstandingRequests::time_out(const std::shared_ptr<InFlightCall>& call) {
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,
-      fmt::format("{} was not answered by {} within {:g} s (key_timeout): {}", call->what,
-                  awaited(*call), base::in_seconds(limits_.timeout), cause_of(*call)),
+      fmt::format("{} was not answered by {} within {}: {}", call->what, awaited(*call),
+                  base::key_limit(limits_.timeout), cause_of(*call)),
       {.key = call->key, .ranks = call->missing ? call->missing->who.ranks : std::vector<int>{}}));
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     std::erase_if(waiting_[server], [&](const auto& one) {

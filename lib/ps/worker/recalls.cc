@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/wait_limits.h"
 #include "ps/protocol/missing.h"
 
 namespace tutti::ps {
@@ -121,9 +122,8 @@ Failure Recalls::failure_of(const Overdue& overdue) const {
   }
   return {
       ErrorCode::timeout,
-      fmt::format("{} was given up after the {:g} s of key_timeout on worker {}: {}; it has "
-                  "failed on {}",
-                  call.what, base::in_seconds(timeout_), rank_, cause,
+      fmt::format("{} was given up after {} on worker {}: {}; it has failed on {}", call.what,
+                  base::key_limit(timeout_), rank_, cause,
                   call.is_of_one ? "this worker alone" : "all workers, and all may make it again"),
       std::move(ranks)};
 }
@@ -152,14 +152,16 @@ void Recalls::look(Clock::time_point now) {
 }
 
 void Recalls::end_store(const Overdue& overdue) const {
-  const double waited = base::in_seconds(answer_within_);
+  const std::string waited = base::seconds_text(answer_within_) +
+                             ", the longer one of key_timeout (TUTTI_TIMEOUT_SECONDS) and "
+                             "heartbeat_timeout (TUTTI_HEARTBEAT_SECONDS)";
   const std::string& what = overdue.call->what;
   const std::string servers = fmt::format("{}", fmt::join(servers_of(overdue.sent), ", "));
   if (overdue.stage == Stage::released) {
     throw Error(
         ErrorCode::peer_lost,
         fmt::format("{} was executed in part after its time limit, and no more of it within "
-                    "another {:g} s: {}, though every worker has begun to send it; it can neither "
+                    "another {}: {}, though every worker has begun to send it; it can neither "
                     "fail nor succeed on all workers, so the store ends",
                     what, waited,
                     servers.empty() ? fmt::format("worker {} could not send the rest", rank_)
@@ -167,7 +169,7 @@ void Recalls::end_store(const Overdue& overdue) const {
   }
   throw Error(ErrorCode::peer_lost,
               fmt::format("server {} is lost: {} reached its time limit, and the server has not "
-                          "said within another {:g} s how it ended",
+                          "said how it ended within another {}",
                           servers.empty() ? "that does not read" : servers, what, waited));
 }
 

@@ -93,7 +93,7 @@ static void impatient_threads(void) {
   pthread_create(&other, NULL, create_first, &first);
   nap(200);
   refused(SETTINGS("create_timeout", "0.05"), TUTTI_TIMEOUT,
-          "waited 50 ms for another thread of this process", "");
+          "waited 0.05 s (create_timeout, TUTTI_CREATE_SECONDS) for another thread", "");
   pthread_join(other, NULL);
   check_alive(first);
   tutti_store_destroy(first);

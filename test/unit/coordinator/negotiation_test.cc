@@ -85,7 +85,8 @@ TEST_CASE(
     const Run run({program, program, late}, {}, seed);
     for (int r = 0; r < 3; ++r) {
       const std::size_t first = r == 2 ? 1 : 0;
-      CHECK_THAT(run.outcome(r, first), Contains("key 1: rank 2 did not submit it within 1800 s"));
+      CHECK_THAT(run.outcome(r, first), Contains("key 1: rank 2 did not submit it within 1800 s "
+                                                 "(key_timeout, TUTTI_TIMEOUT_SECONDS)"));
       CHECK(run.outcome(r, first + (r == 2 ? 1 : 2)).empty());
     }
     REQUIRE(run.observed.notices.size() == 6);
@@ -135,7 +136,8 @@ TEST_CASE("a barrier that a rank does not reach times out, and that rank is told
                  {pause(1801s), just(Op::barrier), just(Op::barrier)}});
   const auto& notices = run.observed.notices;
   CHECK(std::count(notices.begin(), notices.end(),
-                   "barrier ended: barrier: rank 1 did not come within 1800 s") == 2);
+                   "barrier ended: barrier: rank 1 did not come within 1800 s (key_timeout, "
+                   "TUTTI_TIMEOUT_SECONDS)") == 2);
 }
 
 TEST_CASE("joined ranks contribute nothing and are not counted, until all have joined") {
@@ -184,10 +186,9 @@ TEST_CASE("a join that others do not answer times out, and the rank's uses still
   const Run run({{submit(1), just(Op::join), third, wait(1)},
                  {submit(1), wait(1), submit(1), wait(1), pause(2000s), submit(1)}});
   const auto& notices = run.observed.notices;
-  CHECK(std::count(
-            notices.begin(), notices.end(),
-            "join ended: join: rank 1 did not join, and nothing was exchanged, within 1800 s") ==
-        1);
+  CHECK(std::count(notices.begin(), notices.end(),
+                   "join ended: join: rank 1 did not join, and nothing was exchanged, within 1800 "
+                   "s (key_timeout, TUTTI_TIMEOUT_SECONDS)") == 1);
   for (int r = 0; r < 2; ++r) CHECK(run.outcome(r, r == 0 ? 1 : 2).empty());
 }
 
@@ -222,7 +223,8 @@ TEST_CASE("a close that is held up names the ranks at which the last batches are
   const std::vector<Outgoing> lost = coordinator.take_messages();
   REQUIRE(lost.size() == 1);
   CHECK(std::get<LostRank>(lost.front().message).reason ==
-        "it waited 1800 s and can leave only after the last batches are done at rank 2");
+        "it waited 1800 s (key_timeout, TUTTI_TIMEOUT_SECONDS) and can leave only after the last "
+        "batches are done at rank 2");
 }
 
 TEST_CASE("a close that tensors under way hold up names these and the ranks that are behind") {
@@ -244,7 +246,8 @@ TEST_CASE("a close that tensors under way hold up names these and the ranks that
   const std::vector<Outgoing> lost = coordinator.take_messages();
   REQUIRE(lost.size() == 1);
   CHECK(std::get<LostRank>(lost.front().message).reason ==
-        "it waited 1800 s and can leave only after the tensors under way are done ('w'), held up "
+        "it waited 1800 s (key_timeout, TUTTI_TIMEOUT_SECONDS) and can leave only after the "
+        "tensors under way are done ('w'), held up "
         "by rank 2");
 }
 

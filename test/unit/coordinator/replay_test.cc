@@ -138,14 +138,16 @@ TEST_CASE(
     "a rank that stays away from a replay is reported and timed out like from any other wait") {
   const Surroundings quick{.settings = {.replay = true, .key_timeout = 100s}};
   const Run run({step * 8, step * 6}, quick);
-  CHECK(run.outcome(0, 18) == "key 1: rank 1 did not submit it within 100 s");
+  CHECK(run.outcome(0, 18) ==
+        "key 1: rank 1 did not submit it within 100 s (key_timeout, TUTTI_TIMEOUT_SECONDS)");
   CHECK(run.outcome(1, 17).empty());
 }
 
 TEST_CASE("a timeout that is shorter than the time to a report is kept in replay, too") {
   const Surroundings quick{.settings = {.replay = true, .key_timeout = 10s}};
   const Run run({step * 8, step * 6}, quick);
-  CHECK(run.outcome(0, 18) == "key 1: rank 1 did not submit it within 10 s");
+  CHECK(run.outcome(0, 18) ==
+        "key 1: rank 1 did not submit it within 10 s (key_timeout, TUTTI_TIMEOUT_SECONDS)");
   CHECK(run.world.now() == 20s);
 }
 

@@ -57,6 +57,16 @@ TEST_CASE("every option has an effect, under each of its names") {
   CHECK(other.work_loads == std::vector<int>{2, 1});
 }
 
+TEST_CASE("a type of store has the learning rate that it bears, unless another is named") {
+  for (const char* type : {"device", "local", "dist_sync_mpi", "dist_sync", "dist_device_sync"}) {
+    CHECK(parse({"--kv-store", type}).lr == 0.05);
+  }
+  for (const char* type : {"dist_async", "dist_device_async", "dist_async_device"}) {
+    CHECK(parse({"--kv-store", type}).lr == 0.01);
+    CHECK(parse({"--kv-store", type, "--lr", "0.5"}).lr == 0.5);
+  }
+}
+
 TEST_CASE("a network gets the data set that it was drawn for, unless another is named") {
   CHECK(parse({}).dataset == "digits");
   CHECK(parse({"--network", "mlp"}).dataset == "digits");

@@ -168,8 +168,9 @@ TEST_CASE_METHOD(CheckedStore,
   CHECK(text == std::string("pushpull of key 'w': input 1 is on gpu(1), but ") +
                     (cuda::is_built()
                          ? "a store of type 'recorder' takes tensors on the CPU; copy "
-                           "it there first"
-                         : "this build of tutti has no CUDA; copy it to the CPU first"));
+                           "it there, and a result back"
+                         : "this build of tutti has no CUDA; copy it to the CPU, and a result "
+                           "back"));
 }
 
 TEST_CASE_METHOD(CheckedStore, "a root outside the ranks is refused with the range") {

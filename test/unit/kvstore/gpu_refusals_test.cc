@@ -67,7 +67,7 @@ TEST_CASE("local takes no GPU tensors, and nccl no others", "[gpu]") {
                            ->pushpull("w", {scene.a.tensor()}, {scene.a.tensor()});
                      }),
              Catch::Contains("input 0 is on gpu(0), but a store of type 'local' takes tensors on "
-                             "the CPU; copy it there first"));
+                             "the CPU; copy it there, and a result back"));
   CHECK_THAT(text_of(ErrorCode::unsupported,
                      [&] { KVStore::create("nccl", Options{})->pushpull("w", {host}, {host}); }),
              Catch::Contains("input 0 is on the CPU, but a store of type 'nccl' takes tensors on a "

@@ -65,10 +65,10 @@ def dense(key, arrays):
             raise TypeError(f"key {key!r}: a value is an NDArray or a list of them, not {type(array).__name__}")
         if array.stype != "default":
             raise SparseError(
-                f"key {key!r}: {array.stype} arrays are not exchanged here; make it dense: "
+                f"key {key!r}: {array.stype} arrays are not exchanged here; make it dense, and copy a result back: "
                 "array.tostype('default'), or for a parameter stype='default' and grad_stype='default'", key=key)
         if array.context.device_type not in ON_HOST:
             raise UnsupportedError(
-                f"key {key!r}: arrays on {array.context} are not exchanged yet; bring it to the CPU: "
+                f"key {key!r}: arrays on {array.context} are not exchanged yet; bring it to the CPU, and a result back: "
                 "array.as_in_context(mx.cpu()), or for a network and its data ctx=mx.cpu()", key=key)
     return arrays

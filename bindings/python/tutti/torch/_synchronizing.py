@@ -36,7 +36,8 @@ class Synchronizing:
             missing = self._told(end + seconds)
         if missing:
             who = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
-            raise TimedOutError(f"monitored_barrier: {who} did not come within {seconds:g} s", ranks=missing)
+            raise TimedOutError(f"monitored_barrier: {who} did not come within {seconds:g} s (the call's timeout)",
+                                ranks=missing)
 
     def _told(self, end):
         """The ranks that miss, as rank 0 tells this one."""

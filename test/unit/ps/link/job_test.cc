@@ -239,6 +239,9 @@ TEST_CASE("heartbeats are as PS_HEARTBEAT_* say, which may not contradict each o
   const net::Heartbeat heartbeat = job.heartbeat(Options());
   CHECK(heartbeat.beat == std::chrono::seconds(2));
   CHECK(heartbeat.most_missed == 4);
+  CHECK(heartbeat.limit == "7 s (PS_HEARTBEAT_TIMEOUT)");
+  CHECK(job_with({}).heartbeat(Options()).limit ==
+        "30 s (heartbeat_timeout, TUTTI_HEARTBEAT_SECONDS)");
   CHECK(job_with({}).silence_limit(Options()) == Options().heartbeat_timeout);
   CHECK_THAT(text_of(ErrorCode::invalid_argument,
                      [] {

@@ -256,7 +256,9 @@ TEST_CASE("servers that take too long to begin are named, and the job ends") {
   for (const Registry::Node node : {1U, 2U, 3U}) {
     const Failure failure = job.heard.last<Refused>(node).failure;
     CHECK(failure.code == ErrorCode::timeout);
-    CHECK(failure.text == "server 1 did not write what the job begins with within 1800 s");
+    CHECK(failure.text ==
+          "server 1 did not write what the job begins with within 1800 s (key_timeout, "
+          "TUTTI_TIMEOUT_SECONDS)");
   }
   CHECK(job.registry.is_over());
 }

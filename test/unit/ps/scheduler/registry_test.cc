@@ -268,7 +268,8 @@ TEST_CASE(
   const auto over = job->heard.last<BarrierRelease>(1);
   REQUIRE(over.failure);
   CHECK(over.failure->code == ErrorCode::timeout);
-  CHECK(over.failure->text == "barrier: worker 1 did not come within 1800 s");
+  CHECK(over.failure->text ==
+        "barrier: worker 1 did not come within 1800 s (key_timeout, TUTTI_TIMEOUT_SECONDS)");
   CHECK(over.failure->ranks == std::vector<int>{1});
   CHECK(job->registry.awaited_in_barrier().empty());
   job->registry.receive(1, BarrierArrival{});

@@ -147,7 +147,7 @@ TEST_CASE("workers that create no other store are named to the one that waits fo
   CHECK(failure.code == ErrorCode::timeout);
   CHECK(failure.ranks == std::vector<int>{1});
   CHECK_THAT(failure.text, Contains("worker 1 (process 2 on h) has not created another store") &&
-                               Contains("20 s"));
+                               Contains("20 s (create_timeout, TUTTI_CREATE_SECONDS)"));
   job.heard.last<Over>(3);
 }
 

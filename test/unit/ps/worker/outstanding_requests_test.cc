@@ -182,9 +182,9 @@ TEST_CASE("each server is asked once for a report who is missing, and again for 
   worker.look(begun + 40s);
   const Error error = error_at_end(completion);
   CHECK(error.code() == ErrorCode::timeout);
-  CHECK_THAT(error.what(),
-             Contains("push of key 'w' was not answered by server 0 within 40 s (key_timeout): "
-                      "workers 2, 4 have not made their push of key 'w'"));
+  CHECK_THAT(error.what(), Contains("push of key 'w' was not answered by server 0 within 40 s "
+                                    "(key_timeout, TUTTI_TIMEOUT_SECONDS): "
+                                    "workers 2, 4 have not made their push of key 'w'"));
   CHECK(std::vector(error.ranks().begin(), error.ranks().end()) == std::vector{2, 4});
   REQUIRE(error.key() != nullptr);
   CHECK(*error.key() == Key("w"));
@@ -208,8 +208,8 @@ TEST_CASE("who was missing is not named once the server has answered, or does no
   worker.look(begun + 35s);
   worker.look(begun + 40s);
   const Error error = error_at_end(completion);
-  CHECK_THAT(error.what(),
-             Contains("was not answered by server 1 within 40 s (key_timeout): has every worker"));
+  CHECK_THAT(error.what(), Contains("was not answered by server 1 within 40 s (key_timeout, "
+                                    "TUTTI_TIMEOUT_SECONDS): has every worker"));
   CHECK(error.ranks().empty());
 }
 

@@ -101,8 +101,9 @@ TEST_CASE("a call is given up once all servers hold it, and ends when they have 
         Said{"give up 1 at 0", "give up 1 at 1"});
   CHECK_FALSE(call->is_undecided);
   CHECK(worker.reason.text ==
-        "push of key 'w' was given up after the 40 s of key_timeout on worker 1: workers 0, 3 have "
-        "not made their push of key 'w'; it has failed on all workers, and all may make it again");
+        "push of key 'w' was given up after 40 s (key_timeout, TUTTI_TIMEOUT_SECONDS) on worker 1: "
+        "workers 0, 3 have not made their push of key 'w'; it has failed on all workers, and all "
+        "may make it again");
   CHECK(worker.reason.ranks == std::vector{0, 3});
   CHECK(end_of(completion) == "not over");
   // The servers had another worker's reason for one piece. All workers report the first piece's.
@@ -234,7 +235,8 @@ TEST_CASE("a server that does not say whether it holds a call, or how it ended, 
   CHECK(worker.wait(1s) == Said{"hold 1 at 1"});
   const std::string lost =
       "peer_lost: server 1 is lost: push of key 'w' reached its time limit, and "
-      "the server has not said within another 40 s how it ended";
+      "the server has not said how it ended within another 40 s, the longer one of key_timeout "
+      "(TUTTI_TIMEOUT_SECONDS) and heartbeat_timeout (TUTTI_HEARTBEAT_SECONDS)";
   SECTION("it does not say whether it holds it") {
     CHECK(error_of([&] { worker.wait(40s); }) == lost);
   }
