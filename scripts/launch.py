@@ -3,7 +3,7 @@
 import os
 import sys
 
-from launcher import batch, hosts, members, mpirun, options, output, programs, servers, starter
+from launcher import batch, hostfile, hosts, members, mpirun, networks, options, output, programs, servers, starter
 from launcher.job import Job
 
 
@@ -39,8 +39,8 @@ def started(words):
     if request.mode == "mpi" and request.servers is not None:
         output.say("-s: in --mode mpi no servers are started")
     interface = os.environ.get("DMLC_INTERFACE")
-    listed = hosts.read_hostfile(request.hostfile) if request.hostfile else []
-    addresses = hosts.reachable(interface, [host for host, _ in listed])
+    listed = hostfile.read_hostfile(request.hostfile) if request.hostfile else []
+    addresses = networks.reachable(interface, [host for host, _ in listed])
     is_here = request.launcher == "local"
     job = Job(request, [] if is_here else addresses, servers.root_address(interface) if is_here else None)
     env, forwarded = starter.environment(request, job.contact)

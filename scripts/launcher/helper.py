@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
-MODULES = ("sealed_lines", "contact", "processes", "notices", "trust", "lines", "shim")
+MODULES = ("sealed_lines", "contact", "processes", "notices", "trust", "lines", "beginning", "shim")
 # Runs the program in its first line of standard input. What that needs follows, so that no command line has it.
 BOOT = "import json,sys;exec(json.loads(sys.stdin.readline()))"
 PYTHON = ["python3", "-I", "-S", "-c"]

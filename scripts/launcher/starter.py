@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import signal
-from typing import Dict, List
+from typing import Dict, List, Sequence, Tuple
 
 from launcher import servers
 from launcher.options import UsageError
@@ -30,6 +30,8 @@ class Starter:
     env: Dict[str, str]
     told: str = ""  # its standard input
     leave_seconds: float = LEAVE_SECONDS
+    placement: Sequence[Tuple[str, int]] = ()  # [(host, workers there)], where it does not choose the hosts
+    may_queue: bool = False  # until there is room for the job
 
 
 def carriers_environment():

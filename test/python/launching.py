@@ -35,11 +35,13 @@ def on_terminal(words, limit=LIMIT, **options):
         return process.wait(limit), said
 
 
-#: An ssh to emulated hosts. As a real one it takes along no variable, and joins its words with blanks for a shell.
+#: An ssh to emulated hosts. As a real one it takes along no variable, and joins its words with blanks for a shell. It
+#: knows hosts by address, too.
 SSH = """#!/bin/sh
-while [ "${{1#-}}" != "$1" ]; do shift; done
-host=$1
+while [ "${{1#-}}" != "$1" ]; do [ "$1" = -l ] && shift; shift; done
+host=${{1#*@}}
 shift
+host=$(sed -n "s/^$host //p" /etc/hosts | grep . || echo "$host")
 exec env -i PATH={path} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 \\
   ip netns exec "$host" unshare --uts sh -c "hostname $host; cd /; $*"
 """
