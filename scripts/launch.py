@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Starts a distributed training job; see --help."""
 import os
+import signal
 import sys
 
+from command_line import file_problem
 from launcher import batch, hostfile, hosts, members, mpirun, networks, options, output, programs, servers, starter
 from launcher.job import Job
 
@@ -36,6 +38,7 @@ def started(words):
     """The job that the words ask for, under way."""
     programs.leave_out_empty_entries(os.environ)
     request = options.parse(words)
+    programs.check_folder()
     if request.mode == "mpi" and request.servers is not None:
         output.say("-s: in --mode mpi no servers are started")
     interface = os.environ.get("DMLC_INTERFACE")
@@ -59,6 +62,12 @@ def main():
         if error.code == 1:
             output.say(str(error))
         return error.code
+    except OSError as error:
+        output.say(file_problem(error))
+        return 1
+    except KeyboardInterrupt:  # before there is a job to end
+        output.say("ended by SIGINT")
+        return 128 + signal.SIGINT
     finally:
         output.settle_standard_streams()
 

@@ -11,6 +11,13 @@ class CannotBegin(Exception):
     """The command is not started; the text says why."""
 
 
+def problem_text(error):
+    """What an error says, without its number."""
+    if getattr(error, "strerror", None) is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+
+
 def listen_for_scheduler(address, variables):
     """The socket that the scheduler takes over: at no time can another user's process listen in its place."""
     wanted = variables.get("DMLC_PS_ROOT_PORT") or "0"

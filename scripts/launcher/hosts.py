@@ -10,7 +10,7 @@ from launcher import helper
 from launcher.destination import REFUSED
 from launcher.options import UsageError
 from launcher.output import write
-from launcher.processes import file_of
+from launcher.memory_file import file_of
 from launcher.programs import must_find
 
 # How rsync says that files went away while it copied, such as a program's temporary ones.

@@ -11,7 +11,8 @@ from launcher import contact, nodes
 from launcher.conclusion import conclude
 from launcher.door import Door
 from launcher.ends import Ends
-from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all, file_of
+from launcher.memory_file import file_of
+from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all
 from launcher.output import Printer, say
 from launcher.starter_lines import StarterLines, impossible_in
 from launcher.worker import Link, Worker

@@ -8,7 +8,6 @@ file goes to other hosts as text, with the modules that helper.py names, which a
 import errno
 import json
 import os
-import pty
 import re
 import selectors
 import signal
@@ -18,7 +17,8 @@ import sys
 import termios
 import time
 
-from launcher.beginning import CannotBegin, index_of, listen_for_scheduler, node_name, part_of, surroundings
+from launcher.beginning import (CannotBegin, index_of, listen_for_scheduler, node_name, part_of, problem_text,
+                                surroundings)
 from launcher.contact import IMPOSSIBLE, Unreachable, connect, is_cut_off
 from launcher.lines import Lines
 from launcher.notices import Notices
@@ -54,7 +54,7 @@ RESTARTS_SECONDS = 3600.0
 def open_terminal():
     """(our end, the command's end) of a terminal that changes no byte. On a pipe C programs would keep
     lines back until a block is full."""
-    ours, theirs = pty.openpty()
+    ours, theirs = os.openpty()
     mode = termios.tcgetattr(theirs)
     mode[1] &= ~termios.OPOST
     mode[3] &= ~termios.ECHO
@@ -118,7 +118,7 @@ class Shim:
     def start(self, variables):
         self.variables = variables
         os.environ.update(variables)
-        out, their_out = open_terminal()
+        out, their_out = self.open_output()
         err, their_err = os.pipe()
         try:
             self.child = self.started(their_out, their_err)
@@ -133,6 +133,15 @@ class Shim:
             self.events.register(fd, selectors.EVENT_READ, lambda fd=fd: self.on_output(fd))
         if self.status is not None:
             self.report_exit()
+
+    def open_output(self):
+        """(our end, the command's end) of its standard output."""
+        try:
+            return open_terminal()
+        except OSError as error:
+            self.send_line(f"launch.py: no terminal can be opened on {os.uname().nodename} ({error.strerror}), so lines of "
+                           "this process may come late; mount devpts at /dev/pts, or raise /proc/sys/kernel/pty/max")
+            return os.pipe()
 
     def started(self, out, err):
         problem = None if self.owners is None else problem_of_program(self.command[0], {0, os.geteuid(), *self.owners})
@@ -313,8 +322,10 @@ def enter(link, told, number, parent):
             enter_folder(told["folder"], told["folder_owner"])
         if group.get("role") == "scheduler":
             shim.listen(group.get("address") or link.connection.getsockname()[0])
-    except (CannotBegin, PermissionError) as error:
-        shim.give_up(str(error))
+    except ConnectionError:
+        raise
+    except (CannotBegin, OSError) as error:
+        shim.give_up(problem_text(error))
         return
     if os.getppid() != parent:
         raise ConnectionError("what started this is gone")
@@ -339,8 +350,8 @@ def main():
     adopt_orphans()
     try:
         link, told, number = linked()
-    except (CannotBegin, Unreachable) as error:
-        sys.exit(f"{IMPOSSIBLE}{error}")
+    except (CannotBegin, Unreachable, OSError) as error:
+        sys.exit(f"{IMPOSSIBLE}{problem_text(error)}")
     if "number" in told:
         print(f"\n{UP}", flush=True)  # on a line of its own: a .bashrc may have begun one
     try:
@@ -349,5 +360,7 @@ def main():
         print(f"{os.uname().nodename}: from the launcher {error}; the command is ended", file=sys.stderr, flush=True)
     except ConnectionError:
         pass  # nobody is left to tell
+    except OSError as error:
+        sys.exit(f"{IMPOSSIBLE}{os.uname().nodename}: the helper cannot go on: {problem_text(error)}")
     finally:
         end_all()
