@@ -6,7 +6,7 @@ import sys
 from launcher.contact import IMPOSSIBLE
 
 HERE = pathlib.Path(__file__).parent
-MODULES = ("sealed_lines", "contact", "processes", "notices", "trust", "lines", "beginning", "shim")
+MODULES = ("sealed_lines", "contact", "processes", "notices", "trust", "lines", "beginning", "threads", "shim")
 # Runs the program in its first line of standard input. What that needs follows, so that no command line has it.
 BOOT = "import json,sys;exec(json.loads(sys.stdin.readline()))"
 # Python itself would say it in its own words, and in many lines.

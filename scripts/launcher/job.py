@@ -14,6 +14,7 @@ from launcher.ends import Ends
 from launcher.memory_file import file_of
 from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all
 from launcher.output import Printer, say
+from launcher.shares import Shares
 from launcher.starter_lines import StarterLines, impossible_in
 from launcher.worker import Link, Worker
 
@@ -42,7 +43,7 @@ class Job:
         self.variables = {} if request.mode == "mpi" else None  # by which processes begin, once they are known
         self.printer = Printer(request.prefix)
         self.workers, self.links = {}, set()
-        self.ends = Ends(self.links)
+        self.ends, self.shares = Ends(self.links), Shares(request.workers)
         self.failed = None         # the worker that failed first
         self.impossible = None     # why the job cannot run at all
         self.signal = None         # that ended the launcher
@@ -177,6 +178,10 @@ class Job:
         if "node" in message:
             worker.node = message["node"]
             self.check_nodes()
+        if "threads" in message:
+            text = self.shares.add(worker.rank, message["threads"])
+            if text:
+                say(text)
         worker.unable = worker.unable or "unable" in message
         if "complete" in message:
             self.complete = self.complete or worker.title == "scheduler"

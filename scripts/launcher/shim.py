@@ -25,6 +25,7 @@ from launcher.notices import Notices
 from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent,
                                 end_all, lives_below, prctl, signal_all)
 from launcher.sealed_lines import Forged
+from launcher.threads import set_share
 from launcher.trust import enter_folder, problem_of_program
 
 # What standard output says, to the crew, once the launcher has welcomed this process.
@@ -139,8 +140,9 @@ class Shim:
         try:
             return open_terminal()
         except OSError as error:
-            self.send_line(f"launch.py: no terminal can be opened on {os.uname().nodename} ({error.strerror}), so lines of "
-                           "this process may come late; mount devpts at /dev/pts, or raise /proc/sys/kernel/pty/max")
+            self.send_line(f"launch.py: no terminal can be opened on {os.uname().nodename} ({error.strerror}), so lines "
+                           "of this process may come late; mount devpts at /dev/pts, or raise the limit "
+                           "/proc/sys/kernel/pty/max")
             return os.pipe()
 
     def started(self, out, err):
@@ -317,6 +319,8 @@ def enter(link, told, number, parent):
         os.environ.update(DMLC_ROLE=group["role"], DMLC_RANK=str(rank))
     shim = Shim(link, group)
     shim.send(node=node_name())
+    if group is told["groups"][0]:
+        shim.send(threads=set_share(told, parent))
     try:
         if "folder" in told:
             enter_folder(told["folder"], told["folder_owner"])

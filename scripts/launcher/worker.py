@@ -158,7 +158,8 @@ def message_of(line):
     which goes on or has come to a pause, {"exit": code, "told": whether by order}, {"port": one that is free for the
     scheduler}, {"writes": true} of a server that is to end and writes its state, {"waits": whether its processes
     wait for others}, {"complete": true} of the scheduler to which all others have come, {"node": equal on one host},
-    {"unable": true} where the command cannot be started, or None."""
+    {"threads": how many were given to a worker, 0: it was left alone}, {"unable": true} where the command cannot be
+    started, or None."""
     said = parsed(line)
     if not isinstance(said, dict):
         return None
@@ -169,6 +170,8 @@ def message_of(line):
     if said.keys() == {"port"} and is_whole(said["port"], 1, 65535):
         return said
     if said.keys() == {"node"} and isinstance(said["node"], str):
+        return said
+    if said.keys() == {"threads"} and is_whole(said["threads"], 0, 1 << 20):
         return said
     for word in ("writes", "complete", "unable"):
         if said.keys() == {word} and said[word] is True:

@@ -44,7 +44,7 @@ class Refused(LaunchCase):
             code, _, err = self.launch("-n", 1, *LOCAL, *words, "true",
                                        command=("sh", "-c", gone, "sh", sys.executable, str(LAUNCH)))
             self.assertEqual(code, 2, err)
-            self.assert_one_line(err, "the current folder, in which workers start: No such file or directory; it was rem")
+            self.assert_one_line(err, "the current folder, in which workers start: No such file or directory; it was")
 
     def test_ctrl_c_before_the_job_starts(self):
         (self.folder / "hosts").write_text("nowhere\n")
@@ -74,7 +74,7 @@ class Parts(unittest.TestCase):
         refusal = OSError(errno.EPERM, "Operation not permitted")
         with mock.patch.object(memory_file.os, "memfd_create", side_effect=refusal), \
                 mock.patch.object(memory_file, "SHARED_MEMORY", "/no/such/folder"):
-            with self.assertRaisesRegex(OSError, "memfd_create: Operation not permitted, which a container's seccomp .*; "
+            with self.assertRaisesRegex(OSError, "memfd_create: Operation not permitted, which a container's .*; "
                                                  "/no/such/folder: No such file .* mount a tmpfs"):
                 memory_file.file_of(b"secret")
 
