@@ -140,8 +140,8 @@ class Shim:
         try:
             return open_terminal()
         except OSError as error:
-            self.send_line(f"launch.py: no terminal can be opened on {os.uname().nodename} ({error.strerror}), so lines "
-                           "of this process may come late; mount devpts at /dev/pts, or raise the limit "
+            self.send_line(f"launch.py: no terminal can be opened on {os.uname().nodename} ({error.strerror}), so "
+                           "lines of this process may come late; mount devpts at /dev/pts, or raise the limit "
                            "/proc/sys/kernel/pty/max")
             return os.pipe()
 
