@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Starts a distributed training job; see --help."""
 import os
+import signal
 import sys
 
-from launcher import batch, hosts, members, mpirun, options, output, programs, servers, starter
+from command_line import file_problem
+from launcher import batch, hostfile, hosts, members, mpirun, networks, options, output, programs, servers, starter
 from launcher.job import Job
 
 
@@ -36,11 +38,12 @@ def started(words):
     """The job that the words ask for, under way."""
     programs.leave_out_empty_entries(os.environ)
     request = options.parse(words)
+    programs.check_folder()
     if request.mode == "mpi" and request.servers is not None:
         output.say("-s: in --mode mpi no servers are started")
     interface = os.environ.get("DMLC_INTERFACE")
-    listed = hosts.read_hostfile(request.hostfile) if request.hostfile else []
-    addresses = hosts.reachable(interface, [host for host, _ in listed])
+    listed = hostfile.read_hostfile(request.hostfile) if request.hostfile else []
+    addresses = networks.reachable(interface, [host for host, _ in listed])
     is_here = request.launcher == "local"
     job = Job(request, [] if is_here else addresses, servers.root_address(interface) if is_here else None)
     env, forwarded = starter.environment(request, job.contact)
@@ -59,6 +62,12 @@ def main():
         if error.code == 1:
             output.say(str(error))
         return error.code
+    except OSError as error:
+        output.say(file_problem(error))
+        return 1
+    except KeyboardInterrupt:  # before there is a job to end
+        output.say("ended by SIGINT")
+        return 128 + signal.SIGINT
     finally:
         output.settle_standard_streams()
 

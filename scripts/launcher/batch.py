@@ -47,19 +47,19 @@ def slurm(request, env, forwarded, server):
         words = [must_find("srun", *SLURM), "--ntasks", str(request.processes()), "--kill-on-bad-exit=0", "--wait=0",
                  "--job-name", "tutti", *python, helper.BOOT]
         return Starter("srun", words, carriers_environment(),
-                       told(request, ["SLURM_PROCID", 0], env, forwarded, server), LEAVE_SECONDS)
+                       told(request, ["SLURM_PROCID", 0], env, forwarded, server), LEAVE_SECONDS, may_queue=True)
     env, forwarded = carried(env, forwarded)
     line = mpirun.words(mpirun.find_mpirun(request), request, [], forwarded)
     if "SLURM_JOB_ID" not in env:
         line = [must_find("salloc", *SLURM), "--ntasks", str(request.workers),
                 "--job-name", "tutti", *line]
-    return Starter(pathlib.Path(line[0]).name, line, env, leave_seconds=LEAVE_SECONDS)
+    return Starter(pathlib.Path(line[0]).name, line, env, leave_seconds=LEAVE_SECONDS, may_queue=True)
 
 
 def submitted(name, words, file, script=""):
     plan = {"words": words, "file": file, "script": script}
     return Starter(name, [sys.executable, "-I", "-S", str(SUBMIT)], carriers_environment(), json.dumps(plan),
-                   LEAVE_SECONDS)
+                   LEAVE_SECONDS, may_queue=True)
 
 
 def parallel_environment():

@@ -14,6 +14,9 @@ def conclude(job):
         say(f"{job.door.turned_away:,} connections that did not show in time that they know this job's token were "
             f"turned away; the first came from {job.door.first_origin}")
     unwritten = name_unwritten(job)
+    if job.impossible:
+        say(job.impossible)
+        return 1
     if job.failed:
         return conclude_failure(lost_in_turn(job.workers, job.failed))
     if job.signal:

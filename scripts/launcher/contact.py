@@ -2,7 +2,6 @@
 import os
 import socket
 import struct
-import sys
 import time
 
 from launcher.sealed_lines import NONCE_BYTES, SEAL_BYTES, WELCOME, Forged, helpers_end
@@ -19,8 +18,25 @@ SILENT_SECONDS = 25
 PROBES, UNACKED, LAST_ACK = 3, 24, 56
 
 
+# How a process's helper says, where no connection does, why the process cannot run.
+IMPOSSIBLE = "launch.py, impossible: "
+
+
 class TurnedAway(OSError):
     """The connection was there and ended before a welcome."""
+
+
+class Unreachable(Exception):
+    """The launcher is, so that the process cannot run; the text says how it was tried."""
+
+
+def family_of(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def place_text(address, port):
+    """As users write it."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def notice_death(link):
@@ -34,7 +50,7 @@ def is_cut_off(link):
     """Whether there is data for a host that is silent. A launcher that reads nothing, such as one that is stopped, is
     on a host that answers whenever it is asked for room, though that is seldom; TCP_USER_TIMEOUT would end the
     connection. What cannot leave this host at all is not on its way, and the kernel asks for room then, too."""
-    if link.family != socket.AF_INET:
+    if link.family == socket.AF_UNIX:
         return False
     told = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_ACK + 4)
     on_its_way, silent = (struct.unpack_from("I", told, at)[0] for at in (UNACKED, LAST_ACK))
@@ -72,7 +88,7 @@ def call(place, token, hello, seconds):
     until = time.monotonic() + seconds
     host, colon, port = place.rpartition(":")
     if colon:
-        link = socket.create_connection((host, int(port)), timeout=seconds)
+        link = socket.create_connection((host.strip("[]"), int(port)), timeout=seconds)
         notice_death(link)
     else:
         link = socket.socket(socket.AF_UNIX)
@@ -92,7 +108,7 @@ def call(place, token, hello, seconds):
 
 
 def connect(places, token, hello):
-    """The launcher may have several addresses; the first that welcomes this process is right."""
+    """The launcher may have several addresses; the first that welcomes this process is right. Raises Unreachable."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         problems, turned_away = [], False
@@ -105,5 +121,5 @@ def connect(places, token, hello):
         if not turned_away or time.monotonic() > deadline:
             break
         time.sleep(RETRY_SECONDS)
-    sys.exit(f"{os.uname().nodename} cannot reach the launcher at {', '.join(problems)}; "
-             "name the right network with DMLC_INTERFACE")
+    raise Unreachable(f"{os.uname().nodename} cannot reach the launcher at {', '.join(problems)}; "
+                      "name the right network with DMLC_INTERFACE")

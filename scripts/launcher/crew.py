@@ -13,7 +13,10 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from launcher.processes import ANNOUNCING, dies_with_parent, file_of
+from command_line import file_problem
+from launcher.contact import IMPOSSIBLE
+from launcher.memory_file import file_of
+from launcher.processes import ANNOUNCING, dies_with_parent
 from launcher.shim import UP
 
 # An sshd turns callers away when ten have not shown who they are.
@@ -82,5 +85,12 @@ class Crew:
                 self.hear(key.fileobj, key.data)
 
 
+def main():
+    try:
+        Crew(json.load(sys.stdin)).run()
+    except OSError as error:
+        sys.exit(f"{IMPOSSIBLE}no more programs can be started here: {file_problem(error)}")
+
+
 if __name__ == "__main__":
-    Crew(json.load(sys.stdin)).run()
+    main()

@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 
+from launcher.contact import family_of, place_text
 from launcher.options import UsageError
 from launcher.sealed_lines import Forged, launchers_end, new_nonce
 from launcher.worker import hello_of
@@ -40,11 +41,11 @@ def room_for(workers):
 
 def listen_at(address):
     try:
-        listener = socket.create_server((address, 0), backlog=BACKLOG)
+        listener = socket.create_server((address, 0), family=family_of(address), backlog=BACKLOG)
     except OSError as error:
         raise UsageError(f"cannot listen at {address}: {error.strerror}; "
                          "choose another network with DMLC_INTERFACE") from error
-    return listener, "{}:{}".format(*listener.getsockname())
+    return listener, place_text(*listener.getsockname()[:2])
 
 
 def listen_here(name):
@@ -110,7 +111,7 @@ class Door:
             if error.errno in OUT_OF_ROOM:
                 self.make_room()
             return  # anything else: it has gone again
-        caller = Caller(connection, peer[0] if listener.family == socket.AF_INET else "this machine")
+        caller = Caller(connection, peer[0] if listener.family != socket.AF_UNIX else "this machine")
         connection.setblocking(False)
         self.callers[caller] = True
         self.events.register(connection, selectors.EVENT_READ, lambda: self.on_words(caller))

@@ -1,10 +1,6 @@
-"""Hosts: the host file, which host gets how many workers, this machine's interfaces, rsync."""
-import fcntl
+"""Hosts: which one gets how many workers, ssh, rsync."""
 import os
-import re
 import shlex
-import socket
-import struct
 import subprocess
 import sys
 import time
@@ -14,37 +10,15 @@ from launcher import helper
 from launcher.destination import REFUSED
 from launcher.options import UsageError
 from launcher.output import write
-from launcher.processes import file_of
+from launcher.memory_file import file_of
 from launcher.programs import must_find
 
-SIOCGIFADDR = 0x8915
 # How rsync says that files went away while it copied, such as a program's temporary ones.
 VANISHED = 24
 # Nobody is there to answer a question.
 SSH_OPTIONS = ["-oBatchMode=yes", "-oConnectTimeout=20"]
 # A copy belongs to the user who starts the job, and nobody else may write to it. The folder itself stays as it is.
 RSYNC_OPTIONS = ["-a", "--no-owner", "--no-group", "--no-perms", "--executability", "--chmod=go-w"]
-
-
-def read_hostfile(path):
-    """[(host, slots or None)] in the file's order; a host on several lines counts as often."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.readlines()
-    except OSError as error:
-        raise UsageError(f"-H {path}: {error.strerror}") from error
-    hosts = []
-    for number, line in enumerate(lines, 1):
-        text = line.split("#")[0].strip()
-        match = re.fullmatch(r"([^\s=]+)(?:\s+slots\s*=\s*([1-9]\d*))?", text)
-        # ssh would take a leading dash for an option.
-        if match and match[1].isprintable() and match[1][0] != "-":
-            hosts.append((match[1], int(match[2]) if match[2] else None))
-        elif text:
-            raise UsageError(f"{path}:{number}: {text!r} is not `HOST` or `HOST slots=COUNT`")
-    if not hosts:
-        raise UsageError(f"-H {path}: names no host")
-    return hosts
 
 
 def deal(workers, hosts):
@@ -68,48 +42,6 @@ def deal(workers, hosts):
     return list(merged.items())
 
 
-def address_of(interface):
-    """The interface's IPv4 address, or None."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        request = struct.pack("256s", interface.encode()[:15])
-        try:
-            answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)
-        except OSError:
-            return None
-    return socket.inet_ntoa(answer[20:24])
-
-
-def addresses(wanted=None):
-    """{interface: address} of this machine; of the wanted one alone if it is given."""
-    known = {name: address_of(name) for _, name in socket.if_nameindex()}
-    known = {name: address for name, address in known.items() if address}
-    if wanted is None:
-        return known
-    if wanted not in known:
-        raise UsageError(f"DMLC_INTERFACE={wanted}: no such interface with an IPv4 address here; "
-                         f"there are {', '.join(known)}")
-    return {wanted: known[wanted]}
-
-
-def route_to(host):
-    """This host's address on the way to another, or None where its name says nothing here, as one of ssh's does."""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, 9))  # sends nothing
-            return probe.getsockname()[0]
-    except OSError:
-        return None
-
-
-def reachable(interface=None, others=()):
-    """The addresses at which other hosts may reach this one, best first: of its interfaces, or of the one asked for."""
-    known = list(addresses(interface).values())
-    routes = [route_to(host) for host in others]
-    ordered = dict.fromkeys([*(address for address in routes if address in known), *known])
-    # On another host this one's loopback address is that host.
-    return [address for address in ordered if not address.startswith("127.")] or known
-
-
 def ssh():
     """The words that start it."""
     return [must_find("ssh", "a job on other hosts", "apt-get install openssh-client"), *SSH_OPTIONS]
@@ -119,9 +51,15 @@ def words_to(host, words):
     return [*ssh(), "-x", "-T", host, shlex.join(["exec", *words])]
 
 
+def in_brackets(host):
+    """rsync takes the first colon for the end of a host, unless it stands in brackets."""
+    user, at, name = host.rpartition("@")
+    return f"{user}{at}[{name}]" if ":" in name else host
+
+
 def rsync_words(source, host, folder):
     rsync = must_find("rsync", "--sync-dst-dir", "apt-get install rsync, here and on every host")
-    return [rsync, *RSYNC_OPTIONS, "-e", shlex.join(ssh()), f"{source}/", f"{host}:{folder}"]
+    return [rsync, *RSYNC_OPTIONS, "-e", shlex.join(ssh()), f"{source}/", f"{in_brackets(host)}:{folder}"]
 
 
 def sync(hosts, folder):

@@ -7,12 +7,16 @@ import socket
 import subprocess
 import time
 
-from launcher import contact, lines, mpirun
+from launcher import contact, nodes
 from launcher.conclusion import conclude
 from launcher.door import Door
 from launcher.echoes import Echoes
-from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all, file_of
+from launcher.ends import Ends
+from launcher.memory_file import file_of
+from launcher.processes import ANNOUNCING, ENDING, adopt_orphans, dies_with_parent, end_all
 from launcher.output import Printer, say
+from launcher.shares import Shares
+from launcher.starter_lines import StarterLines, impossible_in
 from launcher.worker import Link, Worker
 
 # Between two steps of ending a job, each harsher than the one before.
@@ -24,9 +28,7 @@ LINGER_SECONDS = 2.0
 # Servers whose job has not begun get this long when a worker has failed, or all have ended. They have nothing to save,
 # but the scheduler may just be telling others why.
 IDLE_SERVERS_SECONDS = 1.0
-# A process that waits is told of so many ends at most, for orders must find room in the connection.
-MOST_TOLD = 256
-# From the first process that comes to the last.
+# From the first process that comes to the last; from the start to the first, where no queue is between.
 GATHER_SECONDS = 300.0
 # Programs such as timeout send a signal to a process and to its group: it comes twice, and is meant once.
 ECHO_SECONDS = 0.5
@@ -43,15 +45,16 @@ class Job:
         self.printer = Printer(request.prefix)
         self.echoes = Echoes(self.printer, say)
         self.workers, self.links = {}, set()
-        self.ended = []            # the first workers to end, in turn
+        self.ends, self.shares = Ends(self.links), Shares(request.workers)
         self.failed = None         # the worker that failed first
+        self.impossible = None     # why the job cannot run at all
         self.signal = None         # that ended the launcher
         self.signalled_at = 0.0    # when it came
         self.level, self.deadline = 0, None
         self.gather_by = None      # while some processes have come and others have not
         self.complete = False      # in mode ps: all processes have come to the scheduler, so that stores may begin
         self.dismiss_by = None     # when servers are ended whose job will not begin
-        self.starter, self.process, self.unfinished = None, None, b""
+        self.starter, self.process, self.starter_lines = None, None, StarterLines()
         self.events = selectors.DefaultSelector()
         self.wake, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.events.register(self.wake, selectors.EVENT_READ, self.on_signal)
@@ -72,6 +75,8 @@ class Job:
             self.process = subprocess.Popen(starter.words, env=starter.env, stdin=told, start_new_session=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                             preexec_fn=dies_with_parent(signal.SIGTERM, ANNOUNCING))
+        if not starter.may_queue:
+            self.gather_by = time.monotonic() + GATHER_SECONDS
         self.events.register(self.process.stdout, selectors.EVENT_READ, self.on_starter)
 
     def run(self):
@@ -109,13 +114,9 @@ class Job:
 
     def on_starter(self):
         data = os.read(self.process.stdout.fileno(), 65536)
-        *whole, rest = (self.unfinished + data).split(b"\n")
-        if rest and (not data or len(rest) > lines.PIECE_BYTES):
-            whole, rest = whole + [rest], b""
-        self.unfinished = rest
-        for line in whole:
-            text = line.decode("utf-8", "surrogateescape")
-            if not mpirun.NOISE.search(text):
+        for text in self.starter_lines.take(data):
+            reason = impossible_in(text)
+            if reason is None or not self.give_up(reason):
                 self.printer.note(self.starter.name, text)
         if not data:
             self.events.unregister(self.process.stdout)
@@ -126,7 +127,7 @@ class Job:
             return False
         self.workers[rank] = Worker(rank, host, self.request.title(rank), self.request.numbers())
         connection = connected.connection
-        if connection.family == socket.AF_INET:
+        if connection.family != socket.AF_UNIX:
             contact.notice_death(connection)
             # Orders are few: who does not read them at once has room for them.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * contact.SILENT_SECONDS)
@@ -134,8 +135,11 @@ class Job:
         self.links.add(link)
         self.events.modify(connection, selectors.EVENT_READ, lambda: self.on_link(link))
         link.welcome()
-        missing = len(self.workers) < self.request.processes()
-        self.gather_by = self.gather_by or time.monotonic() + GATHER_SECONDS if missing else None
+        missing = self.request.processes() - len(self.workers)
+        if missing == 0:
+            self.gather_by = None
+        elif len(self.workers) == 1:
+            self.gather_by = time.monotonic() + GATHER_SECONDS
         if self.level > 0 or self.signal:
             link.order()
         elif self.variables is not None:
@@ -154,7 +158,7 @@ class Job:
             if "port" in message:
                 self.on_scheduler(link, message["port"])
             elif "waits" in message:
-                self.on_waiting(link, message["waits"])
+                self.ends.on_waiting(link, message["waits"])
             else:
                 self.on_message(link.worker, message)
         if not more and link in self.links:  # a message may have ended all of them
@@ -176,11 +180,19 @@ class Job:
             self.on_lines(worker, message["stream"], message["lines"], message.get("open"))
         if "writes" in message:
             self.on_writing(worker)
+        if "node" in message:
+            worker.node = message["node"]
+            self.check_nodes()
+        if "threads" in message:
+            text = self.shares.add(worker.rank, message["threads"])
+            if text:
+                say(text)
+        worker.unable = worker.unable or "unable" in message
         if "complete" in message:
             self.complete = self.complete or worker.title == "scheduler"
         if "exit" in message:
             worker.status, worker.told = message["exit"], message["told"]
-            self.on_end(worker)
+            self.ends.add(worker)
             if worker.status != 0:
                 self.on_failure(worker)
         if worker.status is not None:  # an exit is told before the last lines
@@ -199,21 +211,6 @@ class Job:
                 self.echoes.release(worker)
             self.printer.unfinished(worker.title, stream, rest)
 
-    def on_waiting(self, link, waits):
-        """Its processes wait for others, or wait no more."""
-        link.waits = waits
-        if waits and self.ended:
-            link.tell_ended(self.ended)
-
-    def on_end(self, worker):
-        """Whatever its exit code: those that wait may wait for it."""
-        if len(self.ended) == MOST_TOLD:
-            return
-        self.ended.append(worker)
-        for link in self.links:
-            if link.waits:
-                link.tell_ended([worker])
-
     def on_writing(self, server):
         """It was told to end, and has the time that its state takes, unless it is told once more."""
         if not server.writes:
@@ -229,7 +226,7 @@ class Job:
         for stream in link.worker.unfinished():
             self.on_lines(link.worker, stream, [""])
         if link.worker.status is None:
-            self.on_end(link.worker)
+            self.ends.add(link.worker)
             self.on_failure(link.worker)
         elif link.worker.cut_off:
             say(f"lines of {link.worker.name()} may be missing: {link.worker.cut_off}")
@@ -244,7 +241,7 @@ class Job:
         if self.failed or worker.told or self.level > 0 or self.signal:
             return
         self.failed = worker
-        if self.variables is None:  # nobody has begun
+        if self.variables is None or worker.unable:  # nobody has begun, or can go on
             self.on_deadline()
             return
         # Those that have not been heard of yet have their time, too.
@@ -255,11 +252,27 @@ class Job:
             self.give(self.request.grace)
             self.dismiss_by = None if self.complete else time.monotonic() + IDLE_SERVERS_SECONDS
 
+    def give_up(self, reason):
+        """Ends a job that cannot run; whether this is why it ends."""
+        if self.failed or self.level > 0 or self.signal:
+            return False
+        self.impossible = reason
+        self.step()
+        return True
+
+    def check_nodes(self):
+        """mpirun may take several hosts for one, and says nothing."""
+        if len(self.workers) == self.request.processes() and all(worker.node for worker in self.workers.values()):
+            problem = nodes.problem_of(self.starter.placement, self.workers.values())
+            if problem:
+                self.give_up(problem)
+
     def on_missing(self):
         """A queue that is full, or a host that hangs, keeps those that have come from beginning or going on."""
         missing = [self.request.title(rank) for rank in range(self.request.processes()) if rank not in self.workers]
         say(f"{', '.join(missing)} did not come within {GATHER_SECONDS:g} s after the first process; is there room for "
-            f"all {self.request.processes()} at once?")
+            f"all {self.request.processes()} at once?" if self.workers else
+            f"{self.starter.name} started no process within {GATHER_SECONDS:g} s; does it reach the hosts?")
         self.gather_by = None
         self.step()
 

@@ -1,4 +1,5 @@
 """One program for each process: ssh to its host or, on this machine, none between."""
+import collections
 import json
 import pathlib
 import sys
@@ -25,10 +26,11 @@ def words_to(host):
 def plan(request, where, env, forwarded, server):
     program, parts = helper.source(), groups(request, server)
     variables = {name: env[name] for name in forwarded}
+    workers = collections.Counter(where[:request.workers])
     shared = {"groups": parts, "env": variables, **place(request)}
     return [{"title": request.title(number) + ("" if host is None else f" on {host}"), "host": host,
              "words": words_to(host),
-             "told": helper.lines(program, {"number": number, **shared})}
+             "told": helper.lines(program, {"number": number, "workers_here": workers[host], **shared})}
             for number, host in enumerate(where)]
 
 

@@ -89,7 +89,7 @@ def make_parser():
         help="servers that have kept nothing yet begin with what those of an earlier job kept there, however many they "
              "were (default: with nothing; example: --restore ~/old-state)")
     add("-H", "--hostfile", metavar="FILE",
-        help="the hosts, one name or address a line, each optionally with slots=COUNT; "
+        help="the hosts, one a line: HOST, HOST:COUNT or HOST slots=COUNT, with USER@ where ssh needs it; "
              "~/.ssh/config is honoured (default: none; example: -H hosts)")
     add("--launcher", metavar="HOW",
         help="ssh: one ssh a process; local: on this machine; mpi: mpirun, in an allocation or over -H; sge, yarn, "

@@ -79,11 +79,3 @@ def end_all():
     """Kills and reaps until nothing lives below, adopted orphans included, that this user may end."""
     while signal_all(signal.SIGKILL):
         os.waitpid(-1, 0)
-
-
-def file_of(data):
-    """A file to read that is in memory alone, for there are secrets in it."""
-    file = open(os.memfd_create("told"), "r+b")
-    file.write(data)
-    file.seek(0)
-    return file

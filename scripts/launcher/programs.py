@@ -17,6 +17,15 @@ def found_as_by_a_shell(word):
     return os.path.abspath(word) if os.sep in word else find(word)
 
 
+def check_folder():
+    """Workers start in the current folder, which may have been removed meanwhile."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError(f"the current folder, in which workers start: {error.strerror}; it was removed or moved, so "
+                         "change to one that is there, as by cd") from error
+
+
 def leave_out_empty_entries(env):
     """A variable that was put together of one that was not set has an empty entry. It stands for the current folder,
     from which every program would load its libraries and modules."""

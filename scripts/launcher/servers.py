@@ -4,7 +4,7 @@ import pathlib
 import shutil
 import sys
 
-from launcher import hosts
+from launcher import networks
 from launcher.options import UsageError
 from launcher.output import say
 from launcher.programs import found_as_by_a_shell
@@ -63,4 +63,4 @@ def copied(path, folder):
 
 def root_address(interface):
     """Of the scheduler of a job on this machine alone."""
-    return hosts.addresses(interface)[interface] if interface else "127.0.0.1"
+    return networks.addresses(interface)[interface][0] if interface else "127.0.0.1"

@@ -3,13 +3,11 @@
 mpirun, ssh or a batch system starts this in the command's place. Over a connection to the launcher it sends who it is,
 the command's lines and its exit status; so what started it sees success whatever happens, and leaves the survivors
 alone. When the launcher, what started this, or this process ends, the command and all that it started end too. This
-file goes to other hosts as text, with contact.py, lines.py, notices.py, processes.py, sealed_lines.py and trust.py,
-which is all of ours that it may import.
+file goes to other hosts as text, with the modules that helper.py names, which are all of ours that it may import.
 """
 import errno
 import json
 import os
-import pty
 import re
 import selectors
 import signal
@@ -19,13 +17,16 @@ import sys
 import termios
 import time
 
-from launcher.contact import connect, is_cut_off
+from launcher.beginning import (CannotBegin, index_of, listen_for_scheduler, node_name, part_of, problem_text,
+                                surroundings)
+from launcher.contact import IMPOSSIBLE, Unreachable, connect, is_cut_off
 from launcher.lines import Lines
 from launcher.notices import Notices
 from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent,
                                 end_all, lives_below, prctl, signal_all)
 from launcher.sealed_lines import Forged
-from launcher.trust import enter_folder, find, problem_of_program
+from launcher.threads import set_share
+from launcher.trust import enter_folder, problem_of_program
 
 # What standard output says, to the crew, once the launcher has welcomed this process.
 UP = "up"
@@ -54,38 +55,12 @@ RESTARTS_SECONDS = 3600.0
 def open_terminal():
     """(our end, the command's end) of a terminal that changes no byte. On a pipe C programs would keep
     lines back until a block is full."""
-    ours, theirs = pty.openpty()
+    ours, theirs = os.openpty()
     mode = termios.tcgetattr(theirs)
     mode[1] &= ~termios.OPOST
     mode[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, mode)
     return ours, theirs
-
-
-class CannotBegin(Exception):
-    """The command is not started; the text says why."""
-
-
-def listen_for_scheduler(address, variables):
-    """The socket that the scheduler takes over: at no time can another user's process listen in its place."""
-    wanted = variables.get("DMLC_PS_ROOT_PORT") or "0"
-    if not (wanted.isascii() and wanted.isdigit() and int(wanted) < 1 << 16):
-        raise CannotBegin(f"environment variable DMLC_PS_ROOT_PORT={wanted!a} is not usable; it takes a whole number "
-                          "from 1 to 65535")
-    try:
-        return socket.create_server((address, int(wanted)), backlog=socket.SOMAXCONN)
-    except OSError as error:
-        raise CannotBegin(f"the scheduler cannot listen at {address}, DMLC_PS_ROOT_PORT={wanted}: "
-                          f"{os.strerror(error.errno)}; choose another port, or make the port free") from error
-
-
-def surroundings(command):
-    """Where programs and modules are looked for here; of a command of Python, the Python that it is."""
-    names = [word for word in command[:1] if "python" in word] or ["python3", "python"] if command else []
-    pythons = [f"{name} is {find(name) or 'not in PATH'}" for name in names]
-    variables = ("PATH", "PYTHONPATH") if command else ("PATH",)
-    paths = [f"{name} there is {os.environ.get(name, 'not set')}" for name in variables]
-    return f"on {os.uname().nodename} " + ", ".join(pythons + paths)
 
 
 class Restarts:
@@ -144,12 +119,14 @@ class Shim:
     def start(self, variables):
         self.variables = variables
         os.environ.update(variables)
-        out, their_out = open_terminal()
+        out, their_out = self.open_output()
         err, their_err = os.pipe()
         try:
             self.child = self.started(their_out, their_err)
         except OSError as error:
             os.write(their_err, f"cannot start {self.command[0]}: {error.strerror}; {surroundings([])}\n".encode())
+            if self.child is None:
+                self.send(unable=True)
             self.status = 127 if isinstance(error, FileNotFoundError) else 126
         for stream, fd in ((1, out), (2, err)):
             os.close(their_out if stream == 1 else their_err)
@@ -157,6 +134,16 @@ class Shim:
             self.events.register(fd, selectors.EVENT_READ, lambda fd=fd: self.on_output(fd))
         if self.status is not None:
             self.report_exit()
+
+    def open_output(self):
+        """(our end, the command's end) of its standard output."""
+        try:
+            return open_terminal()
+        except OSError as error:
+            self.send_line(f"launch.py: no terminal can be opened on {os.uname().nodename} ({error.strerror}), so "
+                           "lines of this process may come late; mount devpts at /dev/pts, or raise the limit "
+                           "/proc/sys/kernel/pty/max")
+            return os.pipe()
 
     def started(self, out, err):
         problem = None if self.owners is None else problem_of_program(self.command[0], {0, os.geteuid(), *self.owners})
@@ -177,6 +164,7 @@ class Shim:
     def give_up(self, reason):
         """Before the command was started."""
         self.send_line(reason)
+        self.send(unable=True)
         self.send(exit=NOT_BEGUN, told=False)
 
     def send(self, **message):
@@ -325,52 +313,49 @@ class Shim:
             lines.take(b"")
 
 
-def part_of(groups, number):
-    """The group of equal processes that this number is in, and its number there."""
-    for group in groups:
-        if number < group["count"]:
-            return group, number
-        number -= group["count"]
-    sys.exit(f"this process has a number too many: the job has {sum(group['count'] for group in groups)} processes")
-
-
-def index_of(told):
-    """This process's number: told, or counted by what started it."""
-    if "number" in told:
-        return told["number"]
-    variable, first = told["index"]
-    return int(os.environ[variable]) - first
-
-
 def enter(link, told, number, parent):
     group, rank = part_of(told["groups"], number)
     if "role" in group:
         os.environ.update(DMLC_ROLE=group["role"], DMLC_RANK=str(rank))
     shim = Shim(link, group)
+    shim.send(node=node_name())
+    if group is told["groups"][0]:
+        shim.send(threads=set_share(told, parent))
     try:
         if "folder" in told:
             enter_folder(told["folder"], told["folder_owner"])
         if group.get("role") == "scheduler":
             shim.listen(group.get("address") or link.connection.getsockname()[0])
-    except (CannotBegin, PermissionError) as error:
-        shim.give_up(str(error))
+    except ConnectionError:
+        raise
+    except (CannotBegin, OSError) as error:
+        shim.give_up(problem_text(error))
         return
     if os.getppid() != parent:
         raise ConnectionError("what started this is gone")
     shim.run()
 
 
-def main():
-    parent = os.getppid()
-    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    adopt_orphans()
+def linked():
+    """(the lines to the launcher, what it told this process, the process's number)."""
     told = json.loads(sys.argv[1] if len(sys.argv) > 1 else sys.stdin.readline())
     os.environ.update(told.get("env", {}))
     os.environ.update(json.loads(os.environ.pop(WORKERS_VARIABLES, "{}")))
     token, _, places = os.environ.pop("TUTTI_LAUNCH_CONTACT").partition("@")
     number = index_of(told)
+    part_of(told["groups"], number)
     who = json.dumps({"rank": number, "host": os.uname().nodename})
-    link = connect(places.split(","), token.encode(), who.encode())
+    return connect(places.split(","), token.encode(), who.encode()), told, number
+
+
+def main():
+    parent = os.getppid()
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    adopt_orphans()
+    try:
+        link, told, number = linked()
+    except (CannotBegin, Unreachable, OSError) as error:
+        sys.exit(f"{IMPOSSIBLE}{problem_text(error)}")
     if "number" in told:
         print(f"\n{UP}", flush=True)  # on a line of its own: a .bashrc may have begun one
     try:
@@ -379,5 +364,7 @@ def main():
         print(f"{os.uname().nodename}: from the launcher {error}; the command is ended", file=sys.stderr, flush=True)
     except ConnectionError:
         pass  # nobody is left to tell
+    except OSError as error:
+        sys.exit(f"{IMPOSSIBLE}{os.uname().nodename}: the helper cannot go on: {problem_text(error)}")
     finally:
         end_all()

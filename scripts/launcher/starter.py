@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import signal
-from typing import Dict, List
+from typing import Dict, List, Sequence, Tuple
 
 from launcher import servers
 from launcher.options import UsageError
@@ -16,6 +16,8 @@ from launcher.shim import WORKERS_VARIABLES
 # for the processes alone, for batch systems store the variables of what they start, and show them to everyone.
 OF_ONE_JOB = "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE", "TUTTI_LAUNCH_CONTACT", "TUTTI_LISTEN_FD", "TUTTI_END_NOTICES"
 FORWARDED = re.compile(r"(DMLC|PS|TUTTI|OMP|MXNET)_|(PATH|VIRTUAL_ENV|PYTHONPATH|LD_LIBRARY_PATH)$")
+# Where programs and libraries are looked for.
+LOOKED_UP = "PATH", "LD_LIBRARY_PATH"
 # Once every worker has ended, how long what started them may take to notice.
 LEAVE_SECONDS = 10.0
 # Of a server that is killed again and again, within an hour.
@@ -30,6 +32,8 @@ class Starter:
     env: Dict[str, str]
     told: str = ""  # its standard input
     leave_seconds: float = LEAVE_SECONDS
+    placement: Sequence[Tuple[str, int]] = ()  # [(host, workers there)], where it does not choose the hosts
+    may_queue: bool = False  # until there is room for the job
 
 
 def carriers_environment():
@@ -65,12 +69,13 @@ def environment(request, contact):
 def carried(env, forwarded):
     """(the environment of a program that carries its own variables on, names of those that it carries). Variables
     that differ from this environment are for the workers. They would change the program itself, or its ssh, so one
-    variable of its own carries them all."""
+    variable of its own carries them all. So it does those that mpirun would put its own folders in front of."""
     others = {name: env[name] for name in forwarded
               if os.environ.get(name) != env[name] and not name.startswith("TUTTI_")}
     own = {name: value for name, value in env.items() if name not in others}
     own.update((name, os.environ[name]) for name in others if name in os.environ)
-    own[WORKERS_VARIABLES] = json.dumps(others)
+    paths = {name: env[name] for name in LOOKED_UP if name in forwarded}
+    own[WORKERS_VARIABLES] = json.dumps({**paths, **others})
     return own, [*(name for name in forwarded if name not in others), WORKERS_VARIABLES]
 
 

@@ -11,7 +11,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from launcher.processes import dies_with_parent, file_of
+from command_line import file_problem
+from launcher.contact import IMPOSSIBLE
+from launcher.memory_file import file_of
+from launcher.processes import dies_with_parent
 
 
 def show(said):
@@ -42,5 +45,9 @@ def main():
 
 
 if __name__ == "__main__":
-    code = main()
+    try:
+        code = main()
+    except (OSError, RuntimeError) as error:  # no home, or one where no file can be written
+        sys.exit(f"{IMPOSSIBLE}no job can be submitted: "
+                 f"{file_problem(error) if isinstance(error, OSError) else error}")
     sys.exit(code if code >= 0 else 128 - code)

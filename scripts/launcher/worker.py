@@ -39,6 +39,8 @@ class Worker:
         """`numbers`: {title: rank} of all processes, where they lose each other by title."""
         self.rank, self.host, self.title = rank, printable(host, 64), title or f"worker {rank}"
         self.numbers = dict(numbers)
+        self.node = None      # equal for those on one host
+        self.unable = False   # could its command not be started
         self.status = None    # exit code; 128 + N after signal N
         self.told = False     # did its end come from an order
         self.writes = False   # of a server that was told to end: does it write its state first
@@ -155,7 +157,9 @@ def message_of(line):
     """{"stream": 1 or 2, "lines": [text ...]}, with "open": "more" or "pause" where the last text is a part of a line,
     which goes on or has come to a pause, {"exit": code, "told": whether by order}, {"port": one that is free for the
     scheduler}, {"writes": true} of a server that is to end and writes its state, {"waits": whether its processes
-    wait for others}, {"complete": true} of the scheduler to which all others have come, or None."""
+    wait for others}, {"complete": true} of the scheduler to which all others have come, {"node": equal on one host},
+    {"threads": how many were given to a worker, 0: it was left alone}, {"unable": true} where the command cannot be
+    started, or None."""
     said = parsed(line)
     if not isinstance(said, dict):
         return None
@@ -165,7 +169,11 @@ def message_of(line):
         return said
     if said.keys() == {"port"} and is_whole(said["port"], 1, 65535):
         return said
-    for word in ("writes", "complete"):
+    if said.keys() == {"node"} and isinstance(said["node"], str):
+        return said
+    if said.keys() == {"threads"} and is_whole(said["threads"], 0, 1 << 20):
+        return said
+    for word in ("writes", "complete", "unable"):
         if said.keys() == {word} and said[word] is True:
             return said
     if said.keys() == {"waits"} and isinstance(said["waits"], bool):

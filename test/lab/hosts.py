@@ -83,10 +83,11 @@ def enter(host, command):
 
 @dataclasses.dataclass(frozen=True)
 class Lab:
-    """Hosts by plan: how many ranks a job has on each, and the rate of their links, in bits a second."""
+    """Hosts by plan: how many ranks a job has on each, the rate of their links, in bits a second, and their names."""
     name: str
     ranks: tuple
     rate: Optional[float] = None
+    naming: str = "{}-h{}"
 
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9]{1,20}", self.name):
@@ -102,7 +103,7 @@ class Lab:
     @property
     def names(self):
         """Of the hosts; their namespaces have the same ones."""
-        return [f"{self.name}-h{i}" for i in range(len(self.ranks))]
+        return [self.naming.format(self.name, i) for i in range(len(self.ranks))]
 
     @property
     def addresses(self):

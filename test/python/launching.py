@@ -35,11 +35,13 @@ def on_terminal(words, limit=LIMIT, **options):
         return process.wait(limit), said
 
 
-#: An ssh to emulated hosts. As a real one it takes along no variable, and joins its words with blanks for a shell.
+#: An ssh to emulated hosts. As a real one it takes along no variable, and joins its words with blanks for a shell. It
+#: knows hosts by address, too.
 SSH = """#!/bin/sh
-while [ "${{1#-}}" != "$1" ]; do shift; done
-host=$1
+while [ "${{1#-}}" != "$1" ]; do [ "$1" = -l ] && shift; shift; done
+host=${{1#*@}}
 shift
+host=$(sed -n "s/^$host //p" /etc/hosts | grep . || echo "$host")
 exec env -i PATH={path} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 \\
   ip netns exec "$host" unshare --uts sh -c "hostname $host; cd /; $*"
 """
@@ -103,8 +105,9 @@ class LaunchCase(unittest.TestCase):
         self.addCleanup(self.end_marked)
 
     def environment(self, **more):
+        """Where a job has chosen its threads the launcher does not speak of them."""
         name, _, value = self.mark.partition("=")
-        return {**os.environ, **more, name: value}
+        return {"OMP_NUM_THREADS": "1", **os.environ, **more, name: value}
 
     def start(self, *words, command=(sys.executable, str(LAUNCH)), **env):
         return subprocess.Popen([*command, *map(str, words)], env=self.environment(**env), text=True,

@@ -173,6 +173,12 @@ class Command(LaunchCase):
         _, out, _ = self.launch("-n", 1, *MPI, *words)
         self.assertEqual(out, "<two words><:><$HOME><><--help>\n")
 
+    def test_programs_and_libraries_are_looked_for_where_they_are_without_mpirun(self):
+        """mpirun puts its own folder first, and with it another Python than that of an environment."""
+        here = {"PATH": f"/own:{os.environ['PATH']}", "LD_LIBRARY_PATH": "/own/lib"}
+        code, out, err = self.launch("-n", 1, *MPI, "echo $PATH; echo $LD_LIBRARY_PATH", **here)
+        self.assertEqual((code, out.splitlines()), (0, [here["PATH"], here["LD_LIBRARY_PATH"]]), err)
+
     def test_variables_reach_the_workers_whatever_is_in_them(self):
         awkward = "a b;c=d\n$e'\""
         code, out, err = self.launch(

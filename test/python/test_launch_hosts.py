@@ -1,18 +1,9 @@
 #!/usr/bin/env python3
 """scripts/launch.py --mode mpi --launcher ssh, over two emulated hosts and an ssh that goes there."""
-import os
-import pathlib
-import shlex
-import shutil
 import sys
-import tempfile
-import unittest
 
-from launching import COUNTS, LAUNCH, ROOT, LaunchCase, add_ssh
-
-sys.path.insert(0, str(ROOT / "test/lab"))
-import hosts
-from registry import made
+from launching import COUNTS
+from launching_hosts import HostsCase, main
 
 RANK = "$OMPI_COMM_WORLD_RANK"
 # Passes bytes on, the first of them together, though .bashrc and the helper write one after the other.
@@ -27,23 +18,7 @@ while data := os.read(0, 4096):
 """
 
 
-class TwoHosts(LaunchCase):
-    def setUp(self):
-        super().setUp()
-        self.hosts = self.enterContext(made(hosts.Lab(f"launch{os.getpid()}", (1, 1))))
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        (self.folder / "bin").mkdir()
-        add_ssh(self.folder / "bin")
-        (self.folder / "hosts").write_text("".join(f"{name}\n" for name in self.hosts.names))
-
-    def start(self, *words, **env):
-        line = ["env", "-C", str(self.folder), sys.executable, str(LAUNCH), "--mode", "mpi", "-H", "hosts",
-                "--env", "LAUNCH_TEST_MARK", *map(str, words)]
-        return super().start(command=hosts.enter(self.hosts.names[0], shlex.join(line)),
-                             PATH=f"{self.folder}/bin:{os.environ['PATH']}", DMLC_INTERFACE="eth0", **env)
-
+class TwoHosts(HostsCase):
     def test_workers_run_on_their_hosts_in_the_copied_folder_with_their_environment(self):
         target = self.folder / "target"
         (self.folder / "job.sh").write_text(f'echo "$(hostname) {RANK} $(pwd) $PS_VERBOSE $TUTTI_MODE"\n')
@@ -132,8 +107,4 @@ class TwoHosts(LaunchCase):
 
 
 if __name__ == "__main__":
-    reason = hosts.why_not() or ("" if shutil.which("rsync") else "copying files to hosts needs rsync")
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(hosts.SKIPPED)
-    unittest.main()
+    main()

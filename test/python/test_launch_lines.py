@@ -94,7 +94,10 @@ class Passing(unittest.TestCase):
         for text, good in (('{"stream": 1, "lines": ["a"], "open": "pause"}', True),
                            ('{"stream": 1, "lines": ["a"], "open": "more"}', True),
                            ('{"stream": 1, "lines": ["a"], "open": true}', False),
-                           ('{"stream": 1, "lines": [], "open": "more"}', False)):
+                           ('{"stream": 1, "lines": [], "open": "more"}', False),
+                           ('{"node": "a boot 4"}', True), ('{"node": 4}', False), ('{"node": null}', False),
+                           ('{"threads": 4}', True), ('{"threads": -1}', False), ('{"threads": "4"}', False),
+                           ('{"unable": true}', True), ('{"unable": false}', False), ('{"unable": 1}', False)):
             self.assertEqual(message_of(text.encode()), parsed(text.encode()) if good else None, text)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The launcher's command line, host file and mpirun line, without starting anything."""
+"""The launcher's command line and mpirun line, without starting anything."""
 import contextlib
 import io
 import json
@@ -144,23 +144,6 @@ class Options(unittest.TestCase):
 
 
 class Hosts(unittest.TestCase):
-    def read(self, text):
-        with tempfile.NamedTemporaryFile("w") as file:
-            file.write(text)
-            file.flush()
-            return hosts.read_hostfile(file.name)
-
-    def test_a_host_file_has_names_slots_comments_and_empty_lines(self):
-        self.assertEqual(self.read("# ours\na\n\n10.0.0.2 slots=4  # big\n"), [("a", None), ("10.0.0.2", 4)])
-
-    def test_a_bad_host_file_is_refused_with_its_line(self):
-        for text, told in (("a\nb slot=2\n", ":2: 'b slot=2'"), ("a slots=0\n", ":1:"),
-                           ("-oPermitLocalCommand\n", ":1:"), ("a\x1b[31m\n", ":1:"), ("\n", "names no host")):
-            with self.assertRaisesRegex(options.UsageError, told):
-                self.read(text)
-        with self.assertRaisesRegex(options.UsageError, "no-such-file: No such file"):
-            hosts.read_hostfile("no-such-file")
-
     def test_without_slots_hosts_get_even_shares(self):
         self.assertEqual(hosts.deal(5, [("a", None), ("b", None)]), [("a", 3), ("b", 2)])
         self.assertEqual(hosts.deal(1, [("a", None), ("b", None)]), [("a", 1)])
@@ -171,17 +154,6 @@ class Hosts(unittest.TestCase):
         self.assertEqual(hosts.deal(3, [("a", 2), ("b", None)]), [("a", 2), ("b", 1)])
         with self.assertRaisesRegex(options.UsageError, "9 workers do not fit: the host file has 8 slots"):
             hosts.deal(9, [("a", 4), ("b", 4)])
-
-    def test_an_unknown_interface_lists_those_there_are(self):
-        self.assertEqual(hosts.addresses("lo"), {"lo": "127.0.0.1"})
-        with self.assertRaisesRegex(options.UsageError, "DMLC_INTERFACE=ethX: .* there are lo"):
-            hosts.addresses("ethX")
-
-    def test_other_hosts_are_told_no_address_that_is_their_own(self):
-        for known, told in (({"lo": "127.0.0.1", "eth0": "10.0.0.5"}, ["10.0.0.5"]),
-                            ({"lo": "127.0.0.1"}, ["127.0.0.1"])):
-            with mock.patch.object(hosts, "addresses", return_value=known):
-                self.assertEqual(hosts.reachable(), told)
 
     def test_what_copies_to_hosts_is_installed_without_the_tests_packages(self):
         setup = (pathlib.Path(hosts.__file__).parents[1] / "setup").read_text()
