@@ -43,6 +43,10 @@ int run_registered(int argc, char** argv, double seconds) {
   const bool shorter =
       has_word(words, "--benchmark_filter") || has_word(words, "--benchmark_min_time");
   const bool helps = has_word(words, "--help");
+  if (has_word(words, "--version")) {
+    fmt::print("tutti {}\n", TUTTI_VERSION);
+    return 0;
+  }
   benchmark::AddCustomContext("build_type", build_type());
   benchmark::Initialize(&argc, argv, helps ? benchmark::PrintDefaultHelp : refuse);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return command_line::usage_error;

@@ -86,8 +86,8 @@ int main(int argc, char** argv) {
     const auto settings = parse_step(argc, argv);
     return settings ? run(*settings) : 0;
   } catch (const tutti::Error& error) {
-    fmt::print(stderr, "training_step: {}: {}\n", tutti::name(error.code()), error.what());
-    return command_line::exit_status(error);
+    return command_line::complain("training_step", error,
+                                  fmt::format("{}: {}", tutti::name(error.code()), error.what()));
   } catch (const std::exception& error) {
     fmt::print(stderr, "training_step: {}\n", error.what());
   }

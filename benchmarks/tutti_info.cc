@@ -1,11 +1,13 @@
 // Prints how this tutti was built and what it runs on, the GPUs, its options, and whether a
 // dist_sync_mpi store can be created: alone, or under mpirun with all processes. Then the sizes and
-// policies that the store uses, and the memory that it takes.
+// policies that the store uses, and the memory that it takes. For people, or as JSON.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "examples/command_line/command_line.h"
 #include "tutti/info.h"
@@ -42,50 +44,96 @@ double mib(std::uint64_t bytes) {
 struct Job {
   int ranks = 0;  ///< on each node; 0: none asked for
   int nodes = 1;
+  std::vector<int> sizes() const {
+    return ranks > 0 ? std::vector{ranks} : std::vector{1, 2, 4, 8, 64};
+  }
 };
 
-void print_memory(const tutti::Options& options, const Job& job, const tutti::KVStore* store) {
+/// What is printed.
+struct Findings {
+  tutti::Options options;
+  std::unique_ptr<tutti::KVStore> store;
+  std::optional<tutti::Error> trouble;  ///< why there is no store
+};
+
+void print_memory(const Findings& found, const Job& job) {
   fmt::print("\nMemory of a rank (further: 1.25 KiB a key in flight, and what `allocate` gives)\n");
-  if (store != nullptr) {
+  if (found.store) {
     fmt::print("  {:<30} {:.2f} MiB\n", "this store's buffers",
-               mib(store->counters().buffer_bytes));
+               mib(found.store->counters().buffer_bytes));
   }
-  const auto print = [&](int ranks, int nodes) {
-    const std::string label = fmt::format("{} node{} of {} rank{}", nodes, nodes > 1 ? "s" : "",
-                                          ranks, ranks > 1 ? "s" : "");
-    const std::uint64_t bytes = tutti::most_buffer_bytes(options, ranks, nodes);
+  for (const int ranks : job.sizes()) {
+    const std::string label = fmt::format("{} node{} of {} rank{}", job.nodes,
+                                          job.nodes > 1 ? "s" : "", ranks, ranks > 1 ? "s" : "");
+    const std::uint64_t bytes = tutti::most_buffer_bytes(found.options, ranks, job.nodes);
     fmt::print("  {:<30} at most {:.2f} MiB, {:.1f} MiB a node\n", label, mib(bytes),
                mib(bytes * static_cast<std::uint64_t>(ranks)));
-  };
-  if (job.ranks > 0) return print(job.ranks, job.nodes);
-  for (const int ranks : {1, 2, 4, 8, 64}) print(ranks, job.nodes);
+  }
+}
+
+void print_all(const Findings& found, const Job& job) {
+  print_facts("Build, libraries and machine", tutti::build_info());
+  print_facts("\nGPUs", tutti::gpu_info());
+  print_options(found.options);
+  fmt::print("\nStore dist_sync_mpi\n");
+  if (found.store) {
+    fmt::print("  {:<30} {}\n  {:<30} {}\n", "processes", found.store->num_workers(), "nodes",
+               found.store->counters().nodes);
+    print_choices(*found.store);
+  } else {
+    fmt::print("  does not come up: {}\n", found.trouble->what());
+  }
+  print_memory(found, job);
+}
+
+nlohmann::ordered_json json_of(const std::vector<tutti::Fact>& facts) {
+  auto json = nlohmann::ordered_json::object();
+  for (const tutti::Fact& fact : facts) json[fact.name] = fact.value;
+  return json;
+}
+
+nlohmann::ordered_json json_of(const tutti::KVStore& store) {
+  auto choices = nlohmann::ordered_json::array();
+  for (const tutti::Choice& choice : store.choices()) {
+    choices.push_back({{"name", choice.name}, {"value", choice.value}, {"origin", choice.origin}});
+  }
+  const tutti::Counters counters = store.counters();
+  return {{"processes", store.num_workers()},
+          {"nodes", counters.nodes},
+          {"buffer_bytes", counters.buffer_bytes},
+          {"choices", std::move(choices)}};
+}
+
+/// One object, whose members the Python package's tutti-info has, too.
+void print_json(const Findings& found, const Job& job) {
+  auto memory = nlohmann::ordered_json::array();
+  for (const int ranks : job.sizes()) {
+    memory.push_back(
+        {{"ranks_per_node", ranks},
+         {"nodes", job.nodes},
+         {"most_bytes_a_rank", tutti::most_buffer_bytes(found.options, ranks, job.nodes)}});
+  }
+  const nlohmann::ordered_json all{
+      {"build", json_of(tutti::build_info())},
+      {"gpus", json_of(tutti::gpu_info())},
+      {"options", json_of(tutti::describe(found.options))},
+      {"store", found.store ? json_of(*found.store)
+                            : nlohmann::ordered_json{{"trouble", found.trouble->what()}}},
+      {"memory", std::move(memory)}};
+  fmt::print("{}\n", all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 /// The store is created before anything is printed, for it knows the rank and MPI's thread level.
-int inform(const Job& job) {
-  const tutti::Options options = tutti::Options::from_env();
-  std::unique_ptr<tutti::KVStore> store;
-  std::optional<tutti::Error> trouble;
+int inform(const Job& job, bool as_json) {
+  Findings found{.options = tutti::Options::from_env(), .store = nullptr, .trouble = std::nullopt};
   try {
-    store = tutti::KVStore::create("dist_sync_mpi", options);
-    if (store->rank() != 0) return 0;
+    found.store = tutti::KVStore::create("dist_sync_mpi", found.options);
+    if (found.store->rank() != 0) return 0;
   } catch (const tutti::Error& error) {
-    trouble = error;
+    found.trouble = error;
   }
-  print_facts("Build and libraries", tutti::build_info());
-  print_facts("\nGPUs", tutti::gpu_info());
-  print_options(options);
-  fmt::print("\nStore dist_sync_mpi\n");
-  if (trouble) {
-    fmt::print("  does not come up: {}\n", trouble->what());
-    print_memory(options, job, nullptr);
-    return trouble->code() == tutti::ErrorCode::unsupported ? 0 : 1;
-  }
-  fmt::print("  {:<30} {}\n  {:<30} {}\n", "processes", store->num_workers(), "nodes",
-             store->counters().nodes);
-  print_choices(*store);
-  print_memory(options, job, store.get());
-  return 0;
+  as_json ? print_json(found, job) : print_all(found, job);
+  return found.trouble && found.trouble->code() != tutti::ErrorCode::unsupported ? 1 : 0;
 }
 
 }  // namespace
@@ -103,12 +151,13 @@ int main(int argc, char** argv) {
   app.add_option("--nodes", job.nodes, "... and so many nodes")
       ->check(command_line::between(1, 1 << 16))
       ->capture_default_str();
+  bool as_json = false;
+  app.add_flag("--json", as_json, "print one JSON object, in place of text");
   if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   try {
-    return inform(job);
+    return inform(job, as_json);
   } catch (const tutti::Error& error) {
-    fmt::print(stderr, "tutti-info: {}\n", error.what());
-    return command_line::exit_status(error);
+    return command_line::complain("tutti-info", error, error.what());
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti-info: {}\n", error.what());
     return 1;

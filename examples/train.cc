@@ -123,8 +123,9 @@ int main(int argc, char** argv) {
     if (const auto settings = parse(argc, argv)) run(*settings);
     return 0;
   } catch (const tutti::Error& error) {
-    fmt::print(stderr, "train: {}: {}\n", tutti::name(error.code()), command_line::text_of(error));
-    return command_line::exit_status(error);
+    return command_line::complain(
+        "train", error,
+        fmt::format("{}: {}", tutti::name(error.code()), command_line::text_of(error)));
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "train: out of memory; a smaller --batch-size takes less\n");
   } catch (const std::exception& error) {

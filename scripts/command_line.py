@@ -2,8 +2,10 @@
 import argparse
 import difflib
 import functools
+import hashlib
 import os
 import pathlib
+import re
 import signal
 import sys
 
@@ -34,12 +36,50 @@ def meant(word, known):
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def version():
+    """The project's. The package has it in a file beside this one; else the tree of this file's sources says it."""
+    here = pathlib.Path(__file__).resolve().parent
+    try:
+        return (here / "version").read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        pass
+    try:
+        return re.search(r"^  version: '(.*)'", (here.parent / "meson.build").read_text(encoding="utf-8"), re.MULTILINE)[1]
+    except FileNotFoundError:
+        return "of an unknown version"
+
+
+class ShowVersion(argparse.Action):
+    """As argparse's own, but the version is looked up only when it is asked for."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        print(f"tutti {version()}")
+        parser.exit()
+
+
 def program():
     """This program as the user typed it, without its folder."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     if module is not None:
         return "python -m " + module.name.removesuffix(".__main__")
     return os.path.basename(sys.argv[0])
+
+
+def is_first_to_say(text):
+    """Whether no other rank of an Open MPI job has said this on this machine: what all ranks are told in the same
+    words, such as that an option is unknown, the user reads once. Remembered in the job's own folder, which mpirun
+    removes. True for a process outside of such a job."""
+    folder = os.environ.get("PMIX_SERVER_TMPDIR")
+    if not folder:
+        return True
+    name = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    try:
+        os.close(os.open(f"{folder}/tutti-said-{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def quiet_when_cut_off(main):
@@ -63,6 +103,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **words):
         super().__init__(allow_abbrev=False, **{"prog": program(), **words})
+        self.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
 
     def parse_known_args(self, args=None, namespace=None):
         # Those of a subcommand come by here too, with its own options.
@@ -83,6 +124,8 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(None, f"{what}; known are {', '.join(known)}" + meant(str(value), known))
 
     def error(self, message):
+        if not is_first_to_say(f"{self.prog}: {message}"):
+            self.exit(2)
         super().error(printable(message))
 
     def _options(self):

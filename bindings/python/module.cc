@@ -7,6 +7,7 @@
 #include "python/errors.h"
 #include "python/gpu_array.h"
 #include "python/info.h"
+#include "python/log_lines.h"
 #include "python/mxnet/dependency_engine.h"
 #include "python/pending.h"
 #include "python/store.h"
@@ -56,6 +57,7 @@ NB_MODULE(_core, module) {
   bind_error_code(module);
   bind_errors(module);
   bind_callback_queues(module);
+  bind_log_lines(module);
   bind_gpu_array(module);
   bind_pending(module);
   bind_store(module);

@@ -58,8 +58,14 @@ bool wait(const Pending& pending, nb::handle timeout) {
   return true;
 }
 
-void result(const Pending& pending) {
-  wait(pending, nb::none());
+/// The builtin error, not the package's: the call has not failed.
+void result(const Pending& pending, nb::handle timeout) {
+  if (wait(pending, timeout)) return;
+  const nb::str text = nb::str(
+      "the call is not done within the timeout of {} s; it goes on, and may "
+      "be waited for again");
+  PyErr_SetObject(PyExc_TimeoutError, text.attr("format")(timeout).ptr());
+  throw nb::python_error();
 }
 
 void wait_on(const Pending& pending, nb::handle stream) {
@@ -132,8 +138,10 @@ what cannot be called, and for an `async def`, whose coroutine nobody would awai
 
 constexpr const char* result_doc = R"(Waits as `wait` does, and returns what the call returns.
 
-That is None where the results are in the arrays that the call was given. Arrays of jax never
-change: in their place it returns new ones, in lists as those of the call.)";
+timeout: as of `wait`. Raises the builtin TimeoutError when it has passed first, and then the call
+goes on; a TimedOutError, which is one, too, says that the call has failed. The result is None where
+the results are in the arrays that the call was given. Arrays of jax never change: in their place it
+returns new ones, in lists as those of the call.)";
 
 constexpr const char* await_doc =
     R"(`await pending` in asyncio: waits while the loop runs, and gives what `result` returns.
@@ -150,7 +158,9 @@ void bind_pending(nb::module_& module) {
            wait_doc)
       .def("wait_on", &wait_on, nb::arg("stream").none(),
            nb::sig("def wait_on(self, stream: Any) -> None"), wait_on_doc)
-      .def("result", &result, nb::sig("def result(self) -> Any"), result_doc)
+      .def("result", &result, nb::arg("timeout") = nb::none(),
+           nb::sig("def result(self, timeout: SupportsFloat | SupportsIndex | None = None) -> Any"),
+           result_doc)
       .def("__repr__", &repr, nb::sig("def __repr__(self) -> str"))
       .def("done", &is_done, "Whether the call is done, or has failed. Does not block.")
       .def("then", &then, nb::arg("callback"),

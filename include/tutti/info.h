@@ -14,8 +14,9 @@ struct Fact {
 };
 
 /// How this library was built and what it found on this machine: version, compiler, "build type"
-/// (meson's word: "release", "debugoptimized", ...), build options, parts, instruction set. For
-/// people, bug reports and records of measurements. Does not initialise MPI.
+/// (meson's word: "release", "debugoptimized", ...), build options, parts, instruction set, "host",
+/// "processor" and "usable processors". For people, bug reports and records of measurements. Does
+/// not initialise MPI.
 TUTTI_EXPORT std::vector<Fact> build_info();
 
 /// The CUDA driver, the GPUs with their UUIDs, whether tutti's kernels run on them, and NCCL with

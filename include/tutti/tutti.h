@@ -8,6 +8,7 @@
 #include "tutti/info.h"             // IWYU pragma: export
 #include "tutti/key.h"              // IWYU pragma: export
 #include "tutti/kvstore.h"          // IWYU pragma: export
+#include "tutti/log.h"              // IWYU pragma: export
 #include "tutti/optimizer.h"        // IWYU pragma: export
 #include "tutti/options.h"          // IWYU pragma: export
 #include "tutti/pending.h"          // IWYU pragma: export

@@ -3,15 +3,23 @@
 #include <fmt/format.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "base/mutex.h"
 #include "base/printable.h"
+#include "tutti/log.h"
 
 namespace tutti::base {
 namespace {
+
+static_assert(static_cast<int>(LogLevel::critical) == SPDLOG_LEVEL_CRITICAL);
 
 /// Writes an event's text as one line, whatever keys, paths and peers put into it.
 class OneLine : public spdlog::custom_flag_formatter {
@@ -34,9 +42,49 @@ std::unique_ptr<spdlog::formatter> line_format(const std::string& source) {
   return format;
 }
 
+/// Where events go: to the program's own log where it takes them, else to stderr.
+class Outlet : public spdlog::sinks::sink {
+ public:
+  void log(const spdlog::details::log_msg& event) override {
+    if (!is_taken(event)) stderr_.log(event);
+  }
+  void flush() override { stderr_.flush(); }
+  void set_pattern(const std::string& pattern) override { stderr_.set_pattern(pattern); }
+  void set_formatter(std::unique_ptr<spdlog::formatter> format) override {
+    stderr_.set_formatter(std::move(format));
+  }
+
+  void set_rank(int rank) { rank_ = rank; }
+  void set_taker(std::function<bool(const LogLine&)> take) TUTTI_EXCLUDES(mutex_) {
+    const Lock lock(mutex_);
+    take_ = std::move(take);
+    taken_in_ = take_ ? ::getpid() : 0;
+  }
+
+ private:
+  /// In a forked child the mutex may be held by a thread that is not there.
+  bool is_taken(const spdlog::details::log_msg& event) TUTTI_EXCLUDES(mutex_) {
+    if (taken_in_ != ::getpid()) return false;
+    const std::string text = printable({event.payload.data(), event.payload.size()});
+    const Lock lock(mutex_);
+    return take_ && take_({static_cast<LogLevel>(event.level), rank_, text});
+  }
+
+  spdlog::sinks::stderr_sink_mt stderr_;
+  std::atomic<int> rank_{-1};
+  std::atomic<pid_t> taken_in_{0};
+  Mutex mutex_;
+  std::function<bool(const LogLine&)> take_ TUTTI_GUARDED_BY(mutex_);
+};
+
+const std::shared_ptr<Outlet>& outlet() {
+  // Never destroyed: exit handlers may log.
+  static auto* const only = new auto(std::make_shared<Outlet>());
+  return *only;
+}
+
 std::shared_ptr<spdlog::logger> make_logger() {
-  auto logger =
-      std::make_shared<spdlog::logger>("tutti", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger = std::make_shared<spdlog::logger>("tutti", outlet());
   logger->set_level(spdlog::level::warn);
   logger->set_formatter(line_format("tutti"));
   logger->flush_on(spdlog::level::trace);
@@ -66,6 +114,11 @@ bool set_log_level(std::string_view level) {
 
 void set_log_rank(int rank) {
   log().set_formatter(line_format(fmt::format("tutti[rank {}]", rank)));
+  outlet()->set_rank(rank);
 }
 
 }  // namespace tutti::base
+
+void tutti::set_log_taker(std::function<bool(const LogLine&)> take) {
+  base::outlet()->set_taker(std::move(take));
+}

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <thread>
+
+#include "base/host.h"
 #include "cuda/facts.h"
 #include "kvstore/build_config.h"
 #include "kvstore/environment.h"
@@ -22,6 +26,10 @@ std::vector<Fact> build_info() {
       {"parameter server", TUTTI_BUILT_WITH_PS},
       {"CUDA and NCCL", TUTTI_BUILT_WITH_CUDA},
       {"SIMD level", std::string(reduce::simd_level())},
+      {"host", base::host_name()},
+      {"processor", base::processor_name()},
+      // As the affinity of this process allows.
+      {"usable processors", std::to_string(std::thread::hardware_concurrency())},
   };
   for (const auto& [name, value] : runtime::mpi_facts()) facts.push_back({name, value});
   return facts;

@@ -2,6 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/names.h"
 #include "kvstore/environment.h"
@@ -55,18 +58,62 @@ std::vector<std::string_view> known_names(const NameFamily& family) {
   return names;
 }
 
+/// What somebody may write for a variable, without the family's prefix.
+struct Spelling {
+  std::string text;
+  std::string_view name;  ///< the variable's
+};
+
+/// Without its unit, and as its option is called: TIMEOUT and KEY_TIMEOUT for TIMEOUT_SECONDS.
+void add_spellings_of(const OptionVariable& variable, std::string_view prefix,
+                      std::vector<Spelling>& spellings) {
+  if (variable.name.empty()) return;
+  std::string field(variable.field);
+  std::ranges::transform(field, field.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  spellings.push_back({std::move(field), variable.name});
+  for (const std::string_view unit : {"_SECONDS", "_BYTES"}) {
+    if (!variable.name.starts_with(prefix) || !variable.name.ends_with(unit)) continue;
+    std::string_view text = variable.name;
+    text.remove_suffix(unit.size());
+    spellings.push_back({std::string(text.substr(prefix.size())), variable.name});
+  }
+}
+
+/// In a family that others use, too, the variables' own names alone.
+std::vector<Spelling> spellings_of(const NameFamily& family,
+                                   const std::vector<std::string_view>& known) {
+  std::vector<Spelling> spellings;
+  for (const std::string_view name : known) {
+    spellings.push_back({std::string(name.substr(family.prefix.size())), name});
+  }
+  if (!family.is_ours) return spellings;
+  for (const OptionVariable& variable : option_variables()) {
+    add_spellings_of(variable, family.prefix, spellings);
+  }
+  return spellings;
+}
+
+/// The variable that was probably meant; empty: none is near.
+std::string_view meant_by(std::string_view name, const NameFamily& family,
+                          const std::vector<std::string_view>& known) {
+  const std::vector<Spelling> spellings = spellings_of(family, known);
+  std::vector<std::string_view> texts;
+  for (const Spelling& spelling : spellings) texts.push_back(spelling.text);
+  // Without the prefix, which they share: what is left must be near.
+  const std::string_view near = base::nearest(name.substr(family.prefix.size()), texts);
+  const auto found = std::ranges::find(spellings, near, &Spelling::text);
+  return near.empty() || found == spellings.end() ? std::string_view() : found->name;
+}
+
 /// Refuses a name of the family that is not known.
 void check_in_family(const std::string& name, const NameFamily& family) {
   const std::vector<std::string_view> known = known_names(family);
   if (std::binary_search(known.begin(), known.end(), name)) return;
-  // Without the prefix, which they share: what is left must be near.
-  std::vector<std::string_view> ends = known;
-  for (std::string_view& end : ends) end.remove_prefix(family.prefix.size());
-  const std::string_view near =
-      base::nearest(std::string_view(name).substr(family.prefix.size()), ends);
+  const std::string_view near = meant_by(name, family, known);
   if (near.empty() && !family.is_ours) return;
-  const std::string meant =
-      near.empty() ? "" : fmt::format(", did you mean '{}{}'?", family.prefix, near);
+  const std::string meant = near.empty() ? "" : fmt::format(", did you mean '{}'?", near);
   throw Error(ErrorCode::invalid_argument,
               fmt::format("environment variable {} is not known{} (known: {})", name, meant,
                           fmt::join(known, ", ")));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -29,6 +30,19 @@ constexpr Clock::duration room_pause = 100ms;
 constexpr Clock::duration settling_time = 50ms;
 /// Descriptors that strangers leave to the process, which opens files, too, and starts others.
 constexpr std::size_t kept_descriptors = 32;
+
+/// It says that it is a rank that is not waited for.
+class NotAwaited : public Error {
+ public:
+  explicit NotAwaited(int rank)
+      : Error(ErrorCode::internal,
+              fmt::format("it says that it is rank {}, which is not waited for", rank)),
+        rank_(rank) {}
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
 
 /// A connection that has proved nothing yet.
 class Stranger {
@@ -84,10 +98,7 @@ bool Stranger::advance(const Identity& me, const Reception::Expects& expects) {
 void Stranger::answer(const Identity& me, const Reception::Expects& expects) {
   const ConstBytes hello = ConstBytes(buffer_).subspan(magic.size());
   caller_ = {static_cast<int>(load_u32(hello.data())), load_u32(hello.data() + 4) != 0, {}};
-  if (!expects(caller_.rank)) {
-    throw Error(ErrorCode::internal,
-                fmt::format("it says that it is rank {}, which is not waited for", caller_.rank));
-  }
+  if (!expects(caller_.rank)) throw NotAwaited(caller_.rank);
   std::ranges::copy(hello.last(nonce_bytes), caller_.nonce.begin());
   mine_ = {me.rank, me.encrypts, random_nonce()};
   const Transcript transcript(me, caller_, mine_);
@@ -121,6 +132,8 @@ struct Reception::State {
   void pause(Clock::time_point until);
   bool is_pausing();
   std::optional<ProvenPeer> talk_to(Stranger& stranger);
+  bool is_another_way(const Error& refusal) const;
+  void refuse(Stranger& stranger, const Error& refusal);
   void close(Stranger& stranger);
 
   const base::Fd& listener;
@@ -132,6 +145,7 @@ struct Reception::State {
   std::optional<Clock::time_point> paused_until;  ///< the listener is not in the poller
   Poller poller;
   std::vector<Stranger> strangers;  ///< in the order in which they came
+  std::set<int> come;               ///< the ranks that have proved themselves
   Refusals refusals;
 };
 
@@ -250,16 +264,35 @@ std::optional<ProvenPeer> Reception::State::talk_to(Stranger& stranger) {
   try {
     if (stranger.advance(me, expects)) {
       poller.remove(stranger.socket());
-      return stranger.peer(me);
+      ProvenPeer peer = stranger.peer(me);
+      come.insert(peer.rank);
+      return peer;
     }
     if (Clock::now() >= stranger.deadline()) {
       throw Error(ErrorCode::timeout, "it did not prove who it is within 5 s");
     }
   } catch (const Error& refusal) {
-    refusals.add(stranger.address(), refusal.what());
-    close(stranger);
+    refuse(stranger, refusal);
   }
   return std::nullopt;
+}
+
+/// A process with several networks tries all its ways to this one at once, and drops those that
+/// were slower. Who refuses this process says so itself.
+bool Reception::State::is_another_way(const Error& refusal) const {
+  const auto* const not_awaited = dynamic_cast<const NotAwaited*>(&refusal);
+  return refusal.code() == ErrorCode::peer_lost ||
+         (not_awaited != nullptr && come.contains(not_awaited->rank()));
+}
+
+void Reception::State::refuse(Stranger& stranger, const Error& refusal) {
+  if (is_another_way(refusal)) {
+    base::log().debug("{} needs no other connection from {}: {}", me.describe(), stranger.address(),
+                      refusal.what());
+  } else {
+    refusals.add(stranger.address(), refusal.what());
+  }
+  close(stranger);
 }
 
 }  // namespace tutti::net

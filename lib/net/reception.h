@@ -12,7 +12,8 @@ namespace tutti::net {
 
 /// The listening side of handshakes as a part of a thread's own loop; never blocks. Closes and logs
 /// a connection that says anything else, or nothing for 5 s, or that is the oldest when too many
-/// wait, or when few of this process's descriptors are left.
+/// wait, or when few of this process's descriptors are left. Connections that the other end closes,
+/// or of a rank that has come already, are logged at the debug level alone.
 class Reception {
  public:
   using Expects = std::function<bool(int rank)>;

@@ -21,9 +21,10 @@ void Executor::report_stall() {
   std::string what = calls_.empty() ? "" : in_flight_text() + "; ";
   if (!peers_.messenger().empty()) what += peers_.messenger().describe() + "; ";
   base::log().warn("nothing has moved for {:.1f} s; {}{}", waited.count(), what, wait_text());
-  base::log().warn("{}", participant_.describe());
+  // For the library's authors.
+  base::log().debug("{}", participant_.describe());
   const std::string last = recorder_.dump(events);
-  if (!last.empty()) base::log().warn("last events: {}", last);
+  if (!last.empty()) base::log().debug("last events: {}", last);
   stall_interval_ *= 2;
 }
 

@@ -3,6 +3,7 @@ import functools
 import os
 import pathlib
 import pickle
+import pydoc
 import re
 import subprocess
 import sys
@@ -34,6 +35,13 @@ class Package(unittest.TestCase):
         for what in everything:
             self.assertTrue(what.__doc__, what)
 
+    def test_its_help_begins_with_the_functions(self):
+        text = pydoc.render_doc(tutti, renderer=pydoc.plaintext)
+        self.assertLess(text.index("tutti.create(type, ...)"), text.index("CLASSES"))
+        named = set(re.findall(r"\bkv\.(\w+)", tutti.__doc__))
+        self.assertEqual({name for name in named if not hasattr(tutti.KVStore, name)}, set())
+        self.assertLess({"pushpull", "broadcast", "barrier", "rank"}, named)
+
     def test_importing_it_starts_no_thread_and_no_mpi(self):
         # numpy's linear algebra may have threads of its own.
         program = ("import ctypes, os, numpy; before = len(os.listdir('/proc/self/task'))\n"
@@ -42,6 +50,14 @@ class Package(unittest.TestCase):
                    "print(flag.value)")
         env = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "TUTTI_"))}
         self.assertEqual(said(program, env=env), f"0 {tutti.__version__}\n0\n")
+
+    def test_warnings_go_to_stderr_unless_logging_has_a_handler(self):
+        program = "import logging, sys, tutti\n%s\ntutti.create('local', timeline='t.json').close()"
+        self.assertRegex(said(program % ""), r" tutti(\[rank \d+\])? warning: .*records no timeline.*\n$")
+        configured = said(program % "logging.basicConfig(format='%(name)s+%(levelname)s+%(message)s')")
+        self.assertRegex(configured, r"^tutti\+WARNING\+.*records no timeline.*\n$")
+        silent = said(program % "logging.getLogger('tutti').addHandler(logging.NullHandler())")
+        self.assertEqual(silent, "")
 
     def test_it_can_be_imported_again_after_it_was_removed(self):
         program = ("import sys, numpy, tutti\nbefore = tutti.create('local')\n"

@@ -65,6 +65,7 @@ class Refused(Ranks):
         array = np.full(2, self.rank + 1j, np.complex64)
         self.kv.pushpull("complex", array.view(array.real.dtype)).wait()
         np.testing.assert_array_equal(array, np.full(2, self.total - self.size + self.size * 1j))
+
     def test_names_of_other_libraries_mean_the_same(self):
         self.assertEqual(self.kv.size, self.kv.num_workers)
         array, outs = np.full(3, self.rank + 1.0), np.zeros(3)

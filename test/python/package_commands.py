@@ -109,13 +109,34 @@ class Info(Commands):
     def test_it_tells_how_the_library_is_built_and_how_a_store_of_the_job_comes_up(self):
         for words, processes in (([], 1), (["mpirun", "-n", "2"], 2)):
             out, _ = self.run_words(*words, BIN / "tutti-info", "--ranks", 4, TUTTI_PART_BYTES="4M")
-            for text in ("Build and libraries", r"\* TUTTI_PART_BYTES +4M", f"processes +{processes}", "nodes +1",
+            for text in ("Build, libraries and machine", r"  host +\S", r"  processor +\S", r"\* TUTTI_PART_BYTES +4M", f"processes +{processes}", "nodes +1",
                          r"1 node of 4 ranks +at most \d+\.\d\d MiB"):
                 self.assertEqual(len(re.findall(text, out)), 1, f"{text}\n{out}")
 
     def test_a_store_that_does_not_come_up_is_told_with_its_reason(self):
         out, _ = self.run_words(BIN / "tutti-info", WORLD_SIZE="2", RANK="0", status=1)
         self.assertRegex(out, "does not come up: MPI sees 1 process")
+        out, _ = self.run_words(BIN / "tutti-info", "--json", WORLD_SIZE="2", RANK="0", status=1)
+        self.assertRegex(json.loads(out)["store"]["trouble"], "^MPI sees 1 process")
+
+    def test_it_tells_the_same_as_json(self):
+        out, _ = self.run_words("mpirun", "-n", "2", BIN / "tutti-info", "--ranks", 4, "--json", TUTTI_PART_BYTES="4M")
+        told = json.loads(out)
+        self.assertEqual(list(told), ["build", "gpus", "options", "store", "memory"])
+        self.assertEqual(told["build"]["tutti"], tutti.__version__)
+        self.assertEqual(told["build"]["host"], os.uname().nodename)
+        self.assertTrue(told["build"]["processor"])
+        self.assertEqual(told["options"]["TUTTI_PART_BYTES"], "4M")
+        self.assertEqual((told["store"]["processes"], told["store"]["nodes"]), (2, 1))
+        self.assertEqual(list(told["store"]["choices"][0]), ["name", "value", "origin"])
+        self.assertEqual([one["ranks_per_node"] for one in told["memory"]], [4])
+
+    def test_what_is_wrong_on_all_ranks_is_said_once(self):
+        for words, text in ((["--rank", "2"], "did you mean --ranks?"), ([], "did you mean 'TUTTI_REPLAY'?")):
+            env = {} if words else {"TUTTI_REPLAI": "1"}
+            done = subprocess.run(["mpirun", "-n", "3", BIN / "tutti-info", *words], text=True, check=False, timeout=60,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | env)
+            self.assertEqual(done.stderr.count(text), 1, done.stderr)
 
     def test_a_wrong_line_or_environment_is_refused(self):
         for words, env, text in ((["--rank", "2"], {}, "did you mean --ranks?"), (["--ranks", "0"], {}, "'0'"),
@@ -221,7 +242,7 @@ class Module(Commands):
 
     def test_without_a_script_that_is_there_it_says_how_it_is_used(self):
         for words, text in (([], "python -m tutti SCRIPT"), (["nothing.py"], "nothing.py: No such file"),
-                            (["--kv", "x.py"], "--kv")):
+                            (["--kv", "x.py"], "--kv"), (["--verson"], "did you mean --version?")):
             _, err = self.run_words(sys.executable, "-m", "tutti", *words, status=2)
             self.assertIn(text, err)
         out, _ = self.run_words(sys.executable, "-m", "tutti", "--help")
@@ -242,6 +263,9 @@ class Names(Commands):
             self.assertNotIn("launch.py", out)
             _, err = self.run_words(BIN / command, "--such", status=2)
             self.assertIn(f"{command}: error: " if command != "tutti-launch" else "tutti-launch: ", err)
+        for command in (*self.COMMANDS, "tutti-timeline", "tutti-server"):
+            out, _ = self.run_words(BIN / command, "--version")
+            self.assertEqual(out, f"tutti {tutti.__version__}\n")
         out, _ = self.run_words(sys.executable, "-m", "tutti.bench", "--help")
         self.assertIn("usage: python -m tutti.bench ", out)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tutti
-from package_fixture import Ranks
+from package_fixture import PATIENCE, Ranks
 
 DTYPES = ("float32", "float16", "bfloat16", "int8", "uint8", "int32")
 
@@ -47,7 +47,7 @@ class Arrays(Ranks):
                 array = self.mine((3, 4), dtype)
                 for pending, value in ((self.kv.pushpull("key", array), self.total),
                                        (self.kv.broadcast("root", array, self.last), self.size)):
-                    for returned in (pending.result(), pending.result()):
+                    for returned in (pending.result(), pending.result(PATIENCE)):
                         self.assertIsInstance(returned, jax.Array)
                         self.assertEqual((returned.dtype, returned.shape), (array.dtype, (3, 4)))
                         self.assertTrue((returned == value).all())

@@ -110,6 +110,32 @@ class Callbacks(Waits):
         self.assertTrue(until(lambda: seen() is None))
 
 
+class Results(Waits):
+    def test_a_result_that_takes_longer_is_a_timeout_error_and_the_call_goes_on(self):
+        if self.size == 1:
+            self.skipTest("alone a call is done at once")
+        pending = self.released("late")
+        if pending:
+            with self.assertRaisesRegex(TimeoutError, "not done within the timeout of 0.01 s; it goes on") as raised:
+                pending.result(0.01)
+            self.assertNotIsInstance(raised.exception, tutti.Error)
+        self.assertIsNone(self.release("late", pending).result(timeout=PATIENCE))
+
+    def test_a_result_raises_what_the_call_failed_with(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees")
+        with self.assertRaises(tutti.MismatchError):
+            self.kv.pushpull("result differs", self.mine(3 + self.rank)).result(PATIENCE)
+
+    def test_a_timeout_that_is_none_is_refused(self):
+        pending = self.exchange("refused timeout")
+        with self.assertRaises(tutti.InvalidArgumentError):
+            pending.result(-1)
+        with self.assertRaises(TypeError):
+            pending.result("1")
+        self.assertIsNone(pending.result())
+
+
 class Await(Waits):
     def test_calls_are_awaited_side_by_side_while_the_loop_runs(self):
         async def work():

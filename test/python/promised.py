@@ -9,7 +9,7 @@ from installed import HERE, ROOT, Installed, said
 from launching import LAUNCH, LOCAL, MPI, LaunchCase
 
 #: package_*.py that every rank of a job runs.
-PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse")
+PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse", "logs")
 
 
 class Promises:

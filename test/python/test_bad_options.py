@@ -4,10 +4,13 @@ are in test_command_lines.py.
 
     test_bad_options.py BUILD [unittest options]
 """
+import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = pathlib.Path(sys.argv[1])
@@ -16,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ASKED_FOR = [
     ("tutti-info", "--rank 4", "unknown option '--rank', did you mean '--ranks'?"),
     ("tutti-info", "--ranks many", "--ranks"),
+    ("tutti-info", "--versoin", "did you mean '--version'?"),
     ("tutti-info", "more", "unexpected word 'more'"),
     ("benchmarks/allreduce_bench", "--max-byte 1M", "did you mean '--max-bytes'?"),
     ("benchmarks/allreduce_bench", "--op alreduce", "did you mean 'allreduce'?"),
@@ -58,9 +62,9 @@ ASKED_FOR = [
 ]
 
 
-def start(program, words):
+def start(program, words, env=None):
     return subprocess.run([BUILD / program, *words], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=60, check=False)
+                          stderr=subprocess.PIPE, timeout=60, check=False, env=env)
 
 
 class BadOptions(unittest.TestCase):
@@ -72,6 +76,19 @@ class BadOptions(unittest.TestCase):
                 done = start(program, words.split())
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                 self.assertIn(said, done.stderr)
+
+    def test_all_ranks_of_a_machine_say_what_is_wrong_once(self):
+        for program, words in (("tutti-info", ["--rank", "4"]), ("examples/train", ["--newtork", "mlp"]),
+                               ("benchmarks/training_step", ["--modle", "x"])):
+            with self.subTest(program), tempfile.TemporaryDirectory() as folder:
+                if not (BUILD / program).exists():
+                    self.skipTest("not built")
+                env = os.environ | {"PMIX_SERVER_TMPDIR": folder}
+                ends = [start(program, words, env=env) for _ in range(3)]
+                self.assertEqual([done.returncode for done in ends], [2, 2, 2])
+                self.assertIn("did you mean", ends[0].stderr)
+                self.assertEqual([done.stderr for done in ends[1:]], ["", ""])
+                self.assertNotEqual(start(program, ["--another"], env=env).stderr, "")
 
     def test_an_option_with_a_newline_forges_no_line(self):
         for words in (["--lr", "1\ntrain: all well"], ["--gpus", "0\ntrain: all well"],
@@ -99,6 +116,29 @@ class BadOptions(unittest.TestCase):
                 done = start(program, ["--help"])
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertNotEqual(done.stdout, "")
+
+    def test_each_program_says_its_version(self):
+        known = re.search("version: '(.*)'", (ROOT / "meson.build").read_text())[1]
+        for program in sorted({str(program) for program, _, _ in ASKED_FOR} - {"examples/hello"}):
+            with self.subTest(program):
+                if not (BUILD / program).exists():
+                    self.skipTest("not built")
+                done = start(program, ["--version"])
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"tutti {known}\n", ""))
+
+
+class Information(unittest.TestCase):
+    @unittest.skipUnless((BUILD / "tutti-info").exists(), "not built")
+    def test_tutti_info_tells_all_as_one_json_object(self):
+        done = start("tutti-info", ["--json", "--ranks", "4"])
+        told = json.loads(done.stdout)
+        self.assertEqual(list(told), ["build", "gpus", "options", "store", "memory"])
+        self.assertEqual(told["build"]["host"], os.uname().nodename)
+        self.assertTrue(told["build"]["processor"])
+        self.assertEqual(told["options"]["TUTTI_LOG"], "warning")
+        self.assertEqual([(one["ranks_per_node"], one["nodes"]) for one in told["memory"]], [(4, 1)])
+        if done.returncode == 0 and "trouble" not in told["store"]:
+            self.assertEqual(list(told["store"]), ["processes", "nodes", "buffer_bytes", "choices"])
 
 
 class Announcements(unittest.TestCase):

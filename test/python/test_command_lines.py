@@ -3,6 +3,7 @@
 nothing."""
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -124,6 +125,15 @@ class CommandLines(unittest.TestCase):
                                       stderr=subprocess.PIPE, timeout=60, check=False)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertNotEqual(done.stdout, "")
+
+    def test_a_script_says_the_trees_version(self):
+        known = re.search("version: '(.*)'", (ROOT / "meson.build").read_text())[1]
+        for words in (["launch.py", "--version"], ["timeline", "--version"], ["lab", "--version"],
+                      ["lab", "up", "--version"]):
+            done = subprocess.run([str(ROOT / "scripts" / words[0]), *words[1:]], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, f"tutti {known}\n"))
+            self.refused(f"scripts/{words[0]}", "--versoin", "unknown option --versoin; did you mean --version?")
 
     def test_every_program_of_the_tree_is_in_the_table(self):
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-s"], text=True, stdout=subprocess.PIPE,

@@ -52,7 +52,7 @@ def objects(kv: tutti.KVStore) -> str:
 async def wait(pending: tutti.Pending) -> bool:
     pending.then(lambda error: print(error.key if error else None))
     new: np.ndarray[tuple[int, ...], np.dtype[np.float32]] = await pending
-    print(new, pending.result())
+    print(new, pending.result(), pending.result(timeout=0.5))
     return pending.done()
 
 

@@ -15,8 +15,9 @@ def main(kv: tutti.KVStore, array: np.ndarray[tuple[int, ...], np.dtype[np.float
     kv.allocate("3")  # rejected: arg-type
     kv.load_optimizer_states(3)  # rejected: arg-type
     kv.fingerprint(3)  # rejected: arg-type
-    kv.allreduce("k", array)  # rejected: attr-defined
+    kv.all_reduce("k", array)  # rejected: attr-defined
     pending.wait("1")  # rejected: arg-type
+    pending.result("1")  # rejected: arg-type
     pending.then(3)  # rejected: arg-type
     print(kv.rank.upper())  # rejected: attr-defined
     tutti.create("local", key_timeout="1")  # rejected: arg-type

@@ -5,10 +5,28 @@
         kv.broadcast("weight", weight, root_rank=0).wait()
         kv.pushpull("gradient", gradient).wait()  # in place: the sum over all ranks
 
+Each of these has a help of its own, such as help(tutti.create) and help(tutti.KVStore.pushpull):
+    tutti.create(type, ...)             makes a store, or joins the job that tutti-launch has started
+    kv.pushpull(key, ins, outs)         sums arrays over all ranks; kv.allreduce waits for the sum
+    kv.broadcast(key, value, root_rank) gives one rank's array to all
+    kv.reduce_scatter, kv.allgather     the two halves of a pushpull
+    kv.all_to_all                       gives each rank another part of the array
+    kv.send, kv.recv                    exchange an array between two ranks
+    kv.init, kv.push, kv.pull           with servers, or in one process; so are kv.row_sparse_pull, kv.set_optimizer
+                                        and kv.set_gradient_compression
+    kv.barrier, kv.join, kv.close       wait for the other ranks
+    kv.broadcast_object, kv.allgather_object    exchange what can be pickled
+    kv.fingerprint(arrays)              finds arrays that differ between ranks
+    kv.allocate(shape, dtype)           makes an array that is exchanged without a copy
+    kv.rank, kv.num_workers             this process's number, and how many there are
+    kv.counters, kv.choices             what the store has done, and what it works with
+A call that returns a Pending goes on in the background: Pending.wait and Pending.result wait for it.
+
 Importing it starts nothing and needs no MPI environment.
 """
 import atexit
 import os
+import sys
 from collections.abc import Iterable
 from typing import SupportsIndex
 
@@ -71,7 +89,8 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
     key_timeout*: such a tensor fails with TimedOutError after this.
     heartbeat_timeout: a rank that says nothing for this long is lost.
     create_timeout: how long each step of create waits for the other ranks.
-    log_level: off, critical, error, warning, info, debug or trace; goes to stderr.
+    log_level: off, critical, error, warning, info, debug or trace; goes to stderr. Where Python's logging has handlers
+        when a store is made, it goes to the logger 'tutti' from then on; errors go to both.
     timeline*: a file for the timeline of each tensor, for ui.perfetto.dev.
     replay*, fusion_bytes*, part_bytes*, slice_bytes*: see the C++ header tutti/options.h.
     check_finite: a call that this rank gives a NaN or an infinity raises InvalidArgumentError here, with `key` and
@@ -96,6 +115,9 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
                if name not in ("type", "check_finite") and value is not None}
     if isinstance(timeline, os.PathLike):
         options["timeline"] = os.fspath(timeline)
+    if "logging" in sys.modules:  # else nobody has configured it
+        from tutti import _logs  # pylint: disable=import-outside-toplevel  # import tutti stays quick
+        _logs.follow()
     store = KVStore(type, options, check_finite)
     _binding.warn(log_level)
     return store

@@ -17,7 +17,7 @@ import sys
 import types
 
 from tutti_scripts import autoload
-from tutti_scripts.command_line import file_problem, printable
+from tutti_scripts.command_line import file_problem, meant, printable
 
 
 def read(script):
@@ -47,7 +47,9 @@ def main(words):
         print(f"tutti {tutti.__version__}")
         return 0
     if words[0].startswith("-"):
-        print(f"python -m tutti: unknown option {printable(words[0])}; the script comes first", file=sys.stderr)
+        near = meant(words[0], ("--help", "--version"))
+        print(f"python -m tutti: unknown option {printable(words[0])}{near or '; the script comes first'}",
+              file=sys.stderr)
         return 2
     try:
         code, path = read(words[0])

@@ -46,8 +46,8 @@ class Returned(Pending):
         super().__init__(pending)
         self._places, self._values = places, values
 
-    def result(self):
-        self.wait()
+    def result(self, timeout=None):
+        super().result(timeout)
         return filled(self._places, self._values)
 
 

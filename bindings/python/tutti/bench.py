@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 import tutti
-from tutti_scripts.command_line import Parser, program, quiet_when_cut_off
+from tutti_scripts.command_line import Parser, is_first_to_say, program, quiet_when_cut_off
 
 #: Each with its name in tables and rows, which are those of allreduce_bench.
 DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "int32": "i32", "int64": "i64", "int8": "i8",
@@ -190,8 +190,10 @@ def main():
                 with open(given.json, "w", encoding="utf-8") as file:
                     json.dump(rows, file, indent=1)
     except (tutti.Error, OSError) as error:
-        print(f"{program()}: {error}", file=sys.stderr)
-        return 2 if isinstance(error, (tutti.InvalidArgumentError, tutti.UnsupportedError)) else 1
+        is_misuse = isinstance(error, (tutti.InvalidArgumentError, tutti.UnsupportedError))
+        if not is_misuse or is_first_to_say(str(error)):
+            print(f"{program()}: {error}", file=sys.stderr)
+        return 2 if is_misuse else 1
     return 1 if any(row["wrong"] for row in rows) else 0
 
 

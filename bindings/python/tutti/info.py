@@ -1,10 +1,11 @@
 """tutti-info: what this tutti is built of, and whether and how a dist_sync_mpi store comes up."""
+import json
 import os
 import sys
 
 import tutti
 from tutti import _core
-from tutti_scripts.command_line import Parser, program, quiet_when_cut_off
+from tutti_scripts.command_line import Parser, is_first_to_say, program, quiet_when_cut_off
 
 MIB = 1 << 20
 #: A rank for each of these, where none is asked for.
@@ -25,7 +26,12 @@ def make_parser():
                         help="tell the memory for so many ranks on each node")
     parser.add_argument("--nodes", type=between_1_and_65536, default=1, metavar="N",
                         help="... and so many nodes (default: 1)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, in place of text")
     return parser
+
+
+def sizes(given):
+    return [given.ranks] if given.ranks else RANKS
 
 
 def print_facts(title, facts, mark=""):
@@ -38,14 +44,14 @@ def print_memory(given, kv):
     print("\nMemory of a rank (further: 1.25 KiB a key in flight, and what `allocate` gives)")
     if kv:
         print(f"  {'the buffers of this store':<30} {kv.counters().buffer_bytes / MIB:.2f} MiB")
-    for ranks in [given.ranks] if given.ranks else RANKS:
+    for ranks in sizes(given):
         label = f"{given.nodes} node{'s' * (given.nodes > 1)} of {ranks} rank{'s' * (ranks > 1)}"
         most = _core.most_buffer_bytes(ranks, given.nodes)
         print(f"  {label:<30} at most {most / MIB:.2f} MiB, {most * ranks / MIB:.1f} MiB a node")
 
 
 def print_all(given, kv, trouble):
-    print_facts("Build and libraries", _core.build_info())
+    print_facts("Build, libraries and machine", _core.build_info())
     print_facts("\nGPUs", _core.gpu_info())
     print_facts("\nOptions (* set in the environment)", _core.options_from_env(), mark="*")
     print("\nStore dist_sync_mpi")
@@ -59,6 +65,23 @@ def print_all(given, kv, trouble):
     print_memory(given, kv)
 
 
+def store_as_json(kv, trouble):
+    if kv is None:
+        return {"trouble": str(trouble)}
+    return {"processes": kv.num_workers, "nodes": kv.nodes, "buffer_bytes": kv.counters().buffer_bytes,
+            "choices": [choice._asdict() for choice in kv.choices()]}
+
+
+def print_json(given, kv, trouble):
+    """One object, whose members the program tutti-info has, too."""
+    print(json.dumps({
+        "build": dict(_core.build_info()), "gpus": dict(_core.gpu_info()), "options": dict(_core.options_from_env()),
+        "store": store_as_json(kv, trouble),
+        "memory": [{"ranks_per_node": ranks, "nodes": given.nodes,
+                    "most_bytes_a_rank": _core.most_buffer_bytes(ranks, given.nodes)} for ranks in sizes(given)],
+    }, indent=1, ensure_ascii=False))
+
+
 @quiet_when_cut_off
 def main():
     given = make_parser().parse_args()
@@ -70,9 +93,10 @@ def main():
         trouble = error
     try:
         if kv is None or kv.rank == 0:
-            print_all(given, kv, trouble)
+            (print_json if given.json else print_all)(given, kv, trouble)
     except tutti.Error as error:
-        print(f"{program()}: {error}", file=sys.stderr)
+        if is_first_to_say(str(error)):
+            print(f"{program()}: {error}", file=sys.stderr)
         return 2
     return 1 if trouble and not isinstance(trouble, tutti.UnsupportedError) else 0
 

@@ -66,6 +66,8 @@ TEST_CASE("a misspelt option is named with the one that was meant, its value lef
         "unknown option '--no-repaly', did you mean '--no-replay'? (--help lists all)");
   CHECK(complaint({"--hepl"}) ==
         "unknown option '--hepl', did you mean '--help'? (--help lists all)");
+  CHECK(complaint({"--versoin"}) ==
+        "unknown option '--versoin', did you mean '--version'? (--help lists all)");
 }
 
 TEST_CASE("an option like no other is named alone") {
@@ -89,7 +91,7 @@ TEST_CASE("what is right is read") {
   CHECK_FALSE(line.replay);
 }
 
-TEST_CASE("a program ends with 2 after a wrong line, with 0 after --help, and else goes on") {
+TEST_CASE("a program ends with 2 after a wrong line, with 0 when asked about it, else goes on") {
   const auto status = [](std::vector<const char*> words) {
     words.insert(words.begin(), "program");
     CLI::App app;
@@ -106,6 +108,7 @@ TEST_CASE("a program ends with 2 after a wrong line, with 0 after --help, and el
   CHECK(status({"--steps", "7"}) == 2);
   CHECK(status({"--steps"}) == 2);
   CHECK(status({"--help"}) == 0);
+  CHECK(status({"--version"}) == 0);
   CHECK_FALSE(status({"--steps", "5"}).has_value());
 }
 

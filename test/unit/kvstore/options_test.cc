@@ -80,6 +80,23 @@ TEST_CASE("what a variable shows it also accepts") {
   CHECK(again.key_timeout == odd.key_timeout);
 }
 
+TEST_CASE("a variable is suggested by its option's name, too, and without its unit") {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"TUTTI_TIMEOUTT", "TUTTI_TIMEOUT_SECONDS"},
+      {"TUTTI_TIMEOUT", "TUTTI_TIMEOUT_SECONDS"},
+      {"TUTTI_KEY_TIMEOUT", "TUTTI_TIMEOUT_SECONDS"},
+      {"TUTTI_CREATE_TIMEOUT", "TUTTI_CREATE_SECONDS"},
+      {"TUTTI_STALL_REPORT_AFTER", "TUTTI_STALL_SECONDS"},
+      {"TUTTI_LOG_LEVEL", "TUTTI_LOG"},
+      {"TUTTI_LOGLEVEL", "TUTTI_LOG"},
+      {"TUTTI_FUSION", "TUTTI_FUSION_BYTES"},
+      {"TUTTI_INTERFACE", "DMLC_INTERFACE"}};
+  for (const auto& [written, meant] : cases) {
+    CHECK_THAT(refusal(written, "1"),
+               Catch::Contains(written + " is not known, did you mean '" + meant + "'?"));
+  }
+}
+
 TEST_CASE("an unknown variable is refused, with the nearest known one and all of them") {
   CHECK_THAT(refusal("TUTTI_FUSON_BYTES", "1"),
              Catch::StartsWith("environment variable TUTTI_FUSON_BYTES is not known, did you mean "

@@ -65,7 +65,7 @@ TEST_CASE("errors thrown inside the library are caught by type outside it") {
   CHECK_THROWS_AS(KVStore::create("no such type"), Error);
 }
 
-TEST_CASE("the library says its version, its build type, its instruction set and its MPI") {
+TEST_CASE("the library says its version, how it was built, its MPI, and the machine") {
   const std::vector<Fact> facts = build_info();
   const auto value = [&](std::string_view name) {
     const auto fact =
@@ -76,7 +76,8 @@ TEST_CASE("the library says its version, its build type, its instruction set and
   CHECK(value("build type") == build_type());
   for (const char* name :
        {"compiler", "build options", "SIMD level", "MPI compiled against", "MPI loaded",
-        "MPI thread level", "MPI is CUDA-aware", "CUDA and NCCL", "parameter server"}) {
+        "MPI thread level", "MPI is CUDA-aware", "CUDA and NCCL", "parameter server", "host",
+        "processor", "usable processors"}) {
     INFO(name);
     CHECK_FALSE(value(name).empty());
   }

@@ -1,6 +1,7 @@
 #include "net/reception.h"
 
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "net/approach.h"
 #include "net/sockets.h"
+#include "../base/stderr_of.h"
 #include "tutti/error.h"
 
 using namespace tutti::net;
@@ -68,6 +70,12 @@ std::size_t proven_of(Reception& reception, std::list<Approach>& callers) {
   return proven + reception.advance().size();
 }
 
+/// Until the caller is refused, which it throws.
+void hear(Reception& reception, Approach& caller) {
+  const auto end = Clock::now() + reception_patience;
+  while (Clock::now() < end && !caller.advance()) reception.advance();
+}
+
 }  // namespace
 
 TEST_CASE("callers wait while there is no room for them, and are heard when there is") {
@@ -83,6 +91,36 @@ TEST_CASE("callers wait while there is no room for them, and are heard when ther
     CHECK_FALSE(wait_readable(reception.descriptor(), *reception.deadline() - 10ms));
   }
   CHECK(proven_of(reception, callers) == 1);
+}
+
+TEST_CASE("a caller's other ways, which it drops or is late on, are no warning") {
+  const Fd listener = listen_tcp("127.0.0.1");
+  bool is_expected = true;
+  const std::string log = stderr_of([&] {
+    Reception reception(listener, Identity{0, secret, "link"},
+                        {[&](int) { return is_expected; }, std::size_t{1}, true});
+    const Fd dropped = start_connecting("127.0.0.1", port_of(listener), "");
+    wait_writable(dropped, Clock::now() + reception_patience);
+    std::list<Approach> callers;
+    callers.push_back(caller(listener));
+    REQUIRE(proven_of(reception, callers) == 1);
+    ::shutdown(dropped.get(), SHUT_RDWR);
+    is_expected = false;
+    Approach late = caller(listener);
+    CHECK_THROWS(hear(reception, late));
+  });
+  CHECK(log.empty());
+}
+
+TEST_CASE("a rank that is not waited for, and has not come, is a warning") {
+  const Fd listener = listen_tcp("127.0.0.1");
+  const std::string log = stderr_of([&] {
+    Reception reception(listener, Identity{0, secret, "link"},
+                        {[](int) { return false; }, std::size_t{1}, true});
+    Approach stranger = caller(listener);
+    CHECK_THROWS(hear(reception, stranger));
+  });
+  CHECK_THAT(log, Contains("has closed 1 connection that came in: it says that it is rank 1"));
 }
 
 TEST_CASE("where room is not waited for, its lack is an error") {

@@ -11,6 +11,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
+/// While it lives the log tells all.
+struct Debugging {
+  Debugging() { base::set_log_level("debug"); }
+  ~Debugging() { base::set_log_level("warning"); }
+  Debugging(const Debugging&) = delete;
+  Debugging& operator=(const Debugging&) = delete;
+};
+
 /// Until it has been logged, or for a while.
 void await(const Logged& logged, const char* what) {
   const auto end = base::Clock::now() + 10s;
@@ -26,18 +34,17 @@ TEST_CASE("a close that is held up says what it waits for, not that other ranks 
   Options options;
   options.stall_report_after = 50ms;
   with_sessions(2, options, [&](const Session& session) {
-    if (session.rank() == 1) await(logged, "leave; has done all");
+    if (session.rank() == 1) await(logged, "rank 0 leaves last");
   });
   CHECK_THAT(logged.text(),
              Contains("closing the store; nobody leaves before every rank has done all that was "
                       "planned, and rank 0 leaves last") &&
-                 Contains("rank 0: epoch 0, 0 gates entered, 0 batches planned ahead; wants to "
-                          "leave; has done all that was planned") &&
-                 !Contains("have not come"));
+                 !Contains("have not come") && !Contains("gates entered"));
 }
 
-TEST_CASE("a stall is told in lines that say something, each thing once") {
+TEST_CASE("a stall at the debug level is told in lines that say something, each thing once") {
   const Logged logged;
+  const Debugging debugging;
   Options options;
   options.stall_report_after = 50ms;
   with_sessions(2, options, [&](Session& session) {
