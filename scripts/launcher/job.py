@@ -185,7 +185,7 @@ class Job:
             self.check_nodes()
         if "threads" in message:
             text = self.shares.add(worker.rank, message["threads"])
-            if text:
+            if text and self.level == 0:
                 say(text)
         worker.unable = worker.unable or "unable" in message
         if "complete" in message:

@@ -19,6 +19,7 @@ without servers:   %(prog)s -n 4 --mode mpi --launcher local build/examples/trai
 The command is separate words, or one quoted string, which then goes through a shell. With a parameter server
 (--mode ps) servers and a scheduler are started beside the workers. In --mode mpi the workers run under
 mpirun, and the store names dist, dist_sync, dist_device_sync and dist_sync_device mean dist_sync_mpi.
+Workers have an empty standard input, and what they leave running ends with them.
 The exit code is that of the process that failed first; its last lines are printed last."""
 
 BATCH = ("sge", "yarn", "slurm")

@@ -50,17 +50,23 @@ def descendants():
     return found
 
 
-def lives_below(name):
-    """Whether a process of this name does, which has not ended."""
+def running_below():
+    """{process id: name} of those that have not ended."""
+    found = {}
     for pid in descendants():
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
                 head, _, rest = file.read().rpartition(")")
         except OSError:
             continue
-        if head.endswith(f"({name}") and not rest.startswith(" Z"):
-            return True
-    return False
+        if not rest.startswith(" Z"):
+            found[pid] = head.partition("(")[2]
+    return found
+
+
+def lives_below(name):
+    """Whether a process of this name does, which has not ended."""
+    return name in running_below().values()
 
 
 def signal_all(number):

@@ -23,7 +23,7 @@ from launcher.contact import IMPOSSIBLE, Unreachable, connect, is_cut_off
 from launcher.lines import Lines
 from launcher.notices import Notices
 from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent,
-                                end_all, lives_below, prctl, signal_all)
+                                end_all, lives_below, prctl, running_below, signal_all)
 from launcher.sealed_lines import Forged
 from launcher.threads import set_share
 from launcher.trust import enter_folder, problem_of_program
@@ -42,6 +42,10 @@ WRITER = "tutti-state"
 WORKERS_VARIABLES = "TUTTI_LAUNCH_VARIABLES"
 # Python ends with such a line if it lacks a module, and a shell if it finds no program.
 MISSING = re.compile(rb"^((ModuleNotFoundError|\S*python\S*): No module named .*|\S*sh: .*not found)\n\Z", re.M)
+# Python ends with this line if it asks for a line and there is none.
+NO_INPUT = re.compile(rb"^EOFError: EOF when reading a line\n\Z", re.M)
+# Of processes that a command leaves running.
+MOST_NAMED = 5
 # What an order may tell the command by.
 ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 # The exit status of a command that is not started because of what was asked for.
@@ -161,6 +165,15 @@ class Shim:
         self.listener = listen_for_scheduler(address, os.environ)
         self.send(port=self.listener.getsockname()[1])
 
+    def name_left(self):
+        """Says what is ended with a command that ended by itself, such as a program that it put into the background."""
+        left = {} if self.told else running_below()
+        names = [f"{name} (process {pid})" for pid, name in left.items()]
+        if names:
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            self.send_line(f"launch.py: the command has ended, and left {', '.join(names[:MOST_NAMED])}{more} running, "
+                           f"which {'ends' if len(names) == 1 else 'end'} with it")
+
     def give_up(self, reason):
         """Before the command was started."""
         self.send_line(reason)
@@ -187,6 +200,8 @@ class Shim:
         if not data:
             if self.outputs[fd].stream == 2 and MISSING.search(self.said):
                 self.send_line(f"launch.py: {surroundings(self.command)}")
+            if self.outputs[fd].stream == 2 and NO_INPUT.search(self.said):
+                self.send_line("launch.py: a worker's standard input is empty; let it read a file")
             del self.outputs[fd]
             self.events.unregister(fd)
             os.close(fd)
@@ -334,6 +349,7 @@ def enter(link, told, number, parent):
     if os.getppid() != parent:
         raise ConnectionError("what started this is gone")
     shim.run()
+    shim.name_left()
 
 
 def linked():

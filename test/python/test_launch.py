@@ -99,6 +99,9 @@ class Outcome(LaunchCase):
     def test_what_a_worker_leaves_running_ends_with_it(self):
         code, _, err = self.launch("-n", 2, *MPI, "setsid sleep 600 & exit 0")
         self.assertEqual(code, 0, err)
+        for rank in (0, 1):
+            self.assertRegex(err, rf"\[worker {rank}\] launch.py: the command has ended, and left sleep "
+                                  r"\(process \d+\) running, which ends with it\n")
         self.assert_nothing_left(2)
 
 
@@ -168,6 +171,13 @@ class Output(LaunchCase):
 
 
 class Command(LaunchCase):
+    def test_its_standard_input_is_empty_and_one_that_asks_for_a_line_is_told_so(self):
+        code, out, err = self.launch("-n", 1, *MPI, "cat; test -t 1 && echo a terminal")
+        self.assertEqual((code, out), (0, "a terminal\n"), err)
+        code, _, err = self.launch("-n", 1, *MPI, sys.executable, "-c", "input('ready? ')")
+        self.assertEqual(code, 1, err)
+        self.assertIn("launch.py: a worker's standard input is empty; let it read a file", err)
+
     def test_separate_words_stay_as_they_are(self):
         words = ("printf", "<%s>", "two words", ":", "$HOME", "", "--help")
         _, out, _ = self.launch("-n", 1, *MPI, *words)

@@ -91,11 +91,12 @@ class Impossible(HostsCase):
         self.assert_nothing_left()
 
     def test_so_does_a_command_that_one_host_lacks(self):
-        second = self.hosts.names[1]
-        self.add_program("on-one-host", "#!/bin/sh\nexec sleep 600\n")
-        self.add_program("python3", f"#!/bin/sh\n[ $(hostname) = {second} ] && PATH=/usr/local/bin:/usr/bin:/bin\n"
+        second, folder = self.hosts.names[1], self.folder / "only"
+        folder.mkdir()
+        (folder / "sleeps").symlink_to("/bin/sleep")
+        self.add_program("python3", f"#!/bin/sh\n[ $(hostname) = {second} ] && mount -t tmpfs none {folder}\n"
                                     f'exec {sys.executable} "$@"\n')
-        code, _, err = self.launch("-n", 2, "--grace", 600, "on-one-host")
+        code, _, err = self.launch("-n", 2, "--grace", 600, folder / "sleeps", 600)
         self.assertEqual(code, 127, err)
         self.assertIn(f"worker 1 on {second} was the first to fail", err)
         self.assert_nothing_left()

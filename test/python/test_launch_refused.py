@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,13 @@ class Refused(LaunchCase):
         self.assertEqual(code, 1, err)
         self.assertRegex(err, "launch.py: .*Argument list too long")
         self.assertNotIn("Traceback", err)
+
+    def test_a_port_that_another_job_has_is_in_the_last_line(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            code, _, err = self.local("sleep 600", DMLC_PS_ROOT_PORT=port)
+        self.assertEqual(code, 2, err)
+        self.assertRegex(err.splitlines()[-1], f"DMLC_PS_ROOT_PORT={port}: Address already in use; choose another port")
 
     @unittest.skipIf(forbidding.why_not(), forbidding.why_not())
     def test_memfd_create_is_done_without(self):
