@@ -50,7 +50,7 @@ void Piece::save(ArchiveWriter& to) const {
   to.put(rounds_);
   for (const Queue& queue : queues_) {
     to.put(std::uint64_t{queue.size()});
-    for (const Request& request : queue) {
+    for (const Queued& request : queue) {
       std::visit([&](const auto& said) { to.put(encode(ToServer(said))); }, request.said);
       to.put(std::uint64_t{request.is_held});
       to.put(request.given_up);
@@ -72,7 +72,7 @@ void Piece::load(ArchiveReader& from) {
           misplaced();
         }
       });
-      Request& request = queues_[static_cast<std::size_t>(worker)].back();
+      Queued& request = queues_[static_cast<std::size_t>(worker)].back();
       set_held(request, from.number(1) == 1);
       request.given_up = from.failure();
     }
@@ -83,7 +83,7 @@ void Piece::load(ArchiveReader& from) {
 void SettingsQueue::save(ArchiveWriter& to) const {
   for (const auto& queue : queues_) {
     to.put(std::uint64_t{queue.size()});
-    for (const Request& request : queue) {
+    for (const Queued& request : queue) {
       put(to, request.setting);
       to.put(std::uint64_t{request.is_held});
       to.put(request.given_up);
@@ -133,7 +133,7 @@ bool Table::is_finished() const {
 }
 
 std::vector<Table::PieceContent> Table::contents() const {
-  std::vector<Content> contents;
+  std::vector<PieceContent> contents;
   for (const auto& [key, place] : places_) {
     for (const auto& [index, piece] : place.held) {
       if (auto content = piece->content()) {
@@ -144,9 +144,9 @@ std::vector<Table::PieceContent> Table::contents() const {
   return contents;
 }
 
-void Table::inherit(const std::optional<Optimizer>& optimizer, std::vector<Content> contents) {
+void Table::inherit(const std::optional<Optimizer>& optimizer, std::vector<PieceContent> contents) {
   rules_.optimizer = optimizer;
-  for (Content& one : contents) find(one.name).inherit(std::move(one.content));
+  for (PieceContent& one : contents) find(one.name).inherit(std::move(one.content));
 }
 
 void Table::save(ArchiveWriter& to) const {
