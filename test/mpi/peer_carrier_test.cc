@@ -38,7 +38,7 @@ TEST_CASE("elements may travel between nodes for longer than the time limit") {
   const auto bytes = std::as_writable_bytes(std::span(numbers));
   const Envelope envelope{.peer = 1 - world.rank(), .dtype = DType::i32, .count = numbers.size()};
   side.messenger.open(envelope.peer, Carrier::Use::send);
-  Time now{};
+  SessionTime now{};
   if (world.rank() == 0) {
     std::iota(numbers.begin(), numbers.end(), 7U);
     side.messenger.send(now, 1, envelope, bytes);
