@@ -44,7 +44,8 @@ def version():
     except FileNotFoundError:
         pass
     try:
-        return re.search(r"^  version: '(.*)'", (here.parent / "meson.build").read_text(encoding="utf-8"), re.MULTILINE)[1]
+        build = (here.parent / "meson.build").read_text(encoding="utf-8")
+        return re.search(r"^  version: '(.*)'", build, re.MULTILINE)[1]
     except FileNotFoundError:
         return "of an unknown version"
 

@@ -39,7 +39,7 @@ class LogLines {
  private:
   void show_late(std::chrono::steady_clock::time_point now);
 
-  std::mutex mutex_;  ///< level 5
+  std::mutex mutex_;  ///< level 7
   std::condition_variable changed_;
   std::deque<Line> lines_;  ///< guarded by mutex_, as is closed_
   bool closed_ = false;

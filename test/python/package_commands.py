@@ -109,7 +109,8 @@ class Info(Commands):
     def test_it_tells_how_the_library_is_built_and_how_a_store_of_the_job_comes_up(self):
         for words, processes in (([], 1), (["mpirun", "-n", "2"], 2)):
             out, _ = self.run_words(*words, BIN / "tutti-info", "--ranks", 4, TUTTI_PART_BYTES="4M")
-            for text in ("Build, libraries and machine", r"  host +\S", r"  processor +\S", r"\* TUTTI_PART_BYTES +4M", f"processes +{processes}", "nodes +1",
+            for text in ("Build, libraries and machine", r"  host +\S", r"  processor +\S",
+                         r"\* TUTTI_PART_BYTES +4M", f"processes +{processes}", "nodes +1",
                          r"1 node of 4 ranks +at most \d+\.\d\d MiB"):
                 self.assertEqual(len(re.findall(text, out)), 1, f"{text}\n{out}")
 

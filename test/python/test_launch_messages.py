@@ -181,8 +181,8 @@ class FirstToFail(JobCase):
                       "It had lost worker 1 on h1, which ended with exit code 0.", text)
 
     def test_those_that_never_came_to_create_are_told_by_the_log_alone(self):
-        words = ("rank 0 has waited 0.5 s (create_timeout, TUTTI_CREATE_SECONDS) for the other ranks in MPI_Init: ranks {} have "
-                 "not called create; a rank that is missing may have ended")
+        words = ("rank 0 has waited 0.5 s (create_timeout, TUTTI_CREATE_SECONDS) for the other ranks in MPI_Init: "
+                 "ranks {} have not called create; a rank that is missing may have ended")
         for ranks, silent in (("1, 2", {1, 2}), ("1,,2", {1, 2}), ("1, ", {1})):
             heard = Worker(0, "h")
             heard.hear([words.format(ranks), "> " + lost(0, 1).replace("rank 1 is lost", words.format(ranks))])

@@ -74,10 +74,9 @@ TEST_CASE("the library says its version, how it was built, its MPI, and the mach
   };
   CHECK(value("tutti") == version());
   CHECK(value("build type") == build_type());
-  for (const char* name :
-       {"compiler", "build options", "SIMD level", "MPI compiled against", "MPI loaded",
-        "MPI thread level", "MPI is CUDA-aware", "CUDA and NCCL", "parameter server", "host",
-        "processor", "usable processors"}) {
+  for (const char* name : {"compiler", "build options", "SIMD level", "MPI compiled against",
+                           "MPI loaded", "MPI thread level", "MPI is CUDA-aware", "CUDA and NCCL",
+                           "parameter server", "host", "processor", "usable processors"}) {
     INFO(name);
     CHECK_FALSE(value(name).empty());
   }

@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
+#include "../base/stderr_of.h"
 #include "net/approach.h"
 #include "net/sockets.h"
-#include "../base/stderr_of.h"
 #include "tutti/error.h"
 
 using namespace tutti::net;

@@ -69,6 +69,6 @@ def dense(key, arrays):
                 "array.tostype('default'), or for a parameter stype='default' and grad_stype='default'", key=key)
         if array.context.device_type not in ON_HOST:
             raise UnsupportedError(
-                f"key {key!r}: arrays on {array.context} are not exchanged yet; bring it to the CPU, and a result back: "
-                "array.as_in_context(mx.cpu()), or for a network and its data ctx=mx.cpu()", key=key)
+                f"key {key!r}: arrays on {array.context} are not exchanged yet; bring it to the CPU, and a result "
+                "back: array.as_in_context(mx.cpu()), or for a network and its data ctx=mx.cpu()", key=key)
     return arrays
