@@ -119,6 +119,37 @@ class Quick(Jobs):
         process.communicate(timeout=60)
 
 
+class Ipv6(Jobs):
+    """Hosts whose only addresses beside loopback's are IPv6."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        addresses = [f"fd00::{number}" for number in range(1, cls.COUNT + 1)]
+        table = "".join(f"{address} {name}\n" for address, name in zip(addresses, cls.names))
+        for address, name in zip(addresses, cls.names):
+            for interface in ("eth0", SECOND):
+                hosts.run(f"ip -n {name} -4 addr flush dev {interface}")
+            hosts.run(f"ip -n {name} addr add {address}/64 dev eth0 nodad")
+            pathlib.Path("/etc/netns", name, "hosts").write_text(f"127.0.0.1 localhost\n{table}")
+
+    def test_they_train_with_servers_and_mpirun_is_refused(self):
+        code, out, err = self.train("-n", 2)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(set(self.weights(out))), 1, out)
+        code, _, err = self.train("-n", 2, "--mode", "mpi")
+        self.assertEqual(code, 2, err)
+        self.assertIn(f"mpirun needs an IPv4 address of this machine by which {self.names[1]} may reach it", err)
+
+    def test_they_may_be_named_by_address(self):
+        self.write_hosts(["fd00::1", "root@[fd00::2]:1"])
+        code, out, err = self.over_hosts("-n", 2, "--sync-dst-dir", self.folder / "job", "echo I am $(hostname)")
+        self.assertEqual(code, 0, err)
+        for rank, name in enumerate(self.names):
+            self.assertIn(f"[worker {rank}] I am {name}\n", out)
+        self.assert_hosts_are_idle()
+
+
 class Refused(Jobs):
     def test_an_unknown_interface_lists_those_there_are(self):
         for mode in ("ps", "mpi"):
@@ -246,7 +277,7 @@ class EightHosts(SshCase):
 
 
 def load_tests(loader, _tests, _pattern):
-    cases = (AtLength, Refused, EightHosts) if SLOW else (Quick,)
+    cases = (AtLength, Refused, EightHosts) if SLOW else (Quick, Ipv6)
     return unittest.TestSuite(map(loader.loadTestsFromTestCase, cases))
 
 
