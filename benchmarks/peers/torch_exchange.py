@@ -28,7 +28,7 @@ NEAR = 0.01
 
 
 class Given(torch.autograd.Function):
-    """A function of a layer's parameters. All elements of their gradients are one number, which takes no more memory."""
+    """A function of a layer's parameters. All elements of their gradients are one number, which stands once."""
 
     @staticmethod
     def forward(ctx, before, gradient, *parameters):
