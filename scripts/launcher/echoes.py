@@ -1,4 +1,5 @@
-"""What several processes of a job write alike on standard error: it is shown once, and then who else wrote it.
+"""What several processes of a job write alike on standard error, such as a traceback: it is shown once, and then who
+else wrote it.
 
 The first to write a line is shown at once. Another that writes the same is compared with it line by line from there
 on. When both have the same text, the launcher names it; when they differ, the whole of it is shown. So no process is
@@ -15,6 +16,8 @@ AHEAD_SECONDS = 0.3
 # Older lines belong to another text, and are forgotten.
 RECENT_SECONDS = 10.0
 MOST_LINES = 2000
+# Shorter texts are shown from each process: they drown nothing, and a reader may look for a certain process's line.
+LEAST_LINES = 3
 
 LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (tutti)(?:\[rank \d+\])?( .*)")
 SECONDS = re.compile(r"\d+(?:\.\d+)? s\b")
@@ -175,9 +178,13 @@ class Echoes:
         for (title, _, count), ones in groups.items():
             if not any(map(is_over, ones)):
                 continue
+            if count < LEAST_LINES:
+                for one in ones:
+                    texts, one.alike, one.leader = one.alike, [], None
+                    self.print(one, texts)
+                continue
             ones.sort(key=lambda one: one.worker.rank)
-            self.say(f"{names_of(one.worker.title for one in ones)} wrote the same "
-                     f"{'line' if count == 1 else f'{count} lines'} as {title}")
+            self.say(f"{names_of(one.worker.title for one in ones)} wrote the same {count} lines as {title}")
             for one in ones:
                 one.worker.last += self.printer.as_shown(one.worker.title, 2, one.alike)
                 one.alike, one.leader = [], None

@@ -87,7 +87,14 @@ class Screen(unittest.TestCase):
     def test_nothing_is_held_back_at_the_end(self):
         self.write((0, TRACE[:1]), (1, TRACE), (2, TRACE[:1]))
         self.echoes.finish()
-        self.shown((0, TRACE[:1]), (1, TRACE), "worker 2 wrote the same line as worker 0")
+        self.shown((0, TRACE[:1]), (1, TRACE), (2, TRACE[:1]))
+
+    def test_few_lines_are_shown_from_each(self):
+        self.write((0, TRACE[:2]), (1, TRACE[:2]), (2, TRACE[:2]))
+        self.shown((0, TRACE[:2]))
+        self.after(echoes.QUIET_SECONDS)
+        self.shown((0, TRACE[:2]), (1, TRACE[:2]), (2, TRACE[:2]))
+        self.assertIsNone(self.echoes.deadline())
 
     def test_the_last_lines_of_a_worker_are_its_own_though_they_were_not_shown(self):
         self.write((0, TRACE), (1, TRACE))
