@@ -152,13 +152,11 @@ void leave(int status, void* unused) {
   }
   if (may_finalise && !open_stores().empty()) {
     in_order = in_order && !base::Completion::is_in_callback();
-    base::log().error(
-        "a store was still open when the process ended with status {}: {}; destroy "
-        "it before main returns or exit is called",
-        status,
-        in_order ? "it is closed now"
-                 : "it is left as it is, and to the "
-                   "other ranks this one is lost");
+    // A program that an error ends is not advised to be tidy.
+    base::log().error("a store was still open when the process ended with status {}: {}{}", status,
+                      in_order ? "it is closed now"
+                               : "it is left as it is, and to the other ranks this one is lost",
+                      status == 0 ? "; destroy it before main returns or exit is called" : "");
     if (in_order) stop_all();
   }
   // A rank may have been lost while the stores were closed.

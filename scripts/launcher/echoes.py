@@ -1,8 +1,9 @@
-"""What several processes of a job write alike on standard error: it is shown once, and then who else wrote it.
+"""What several processes of a job write alike on standard error, such as a traceback: it is shown once, and then who
+else wrote it.
 
 The first to write a line is shown at once. Another that writes the same is compared with it line by line from there
-on. When both have the same text, the launcher names it; when they differ, the whole of it is shown. So no process is
-ever silenced, whichever of them was the first.
+on. When its text is over, or goes on otherwise, the launcher names it, and shows the rest. So no process is ever
+silenced, whichever of them was the first.
 """
 import collections
 import re
@@ -15,6 +16,8 @@ AHEAD_SECONDS = 0.3
 # Older lines belong to another text, and are forgotten.
 RECENT_SECONDS = 10.0
 MOST_LINES = 2000
+# Shorter texts are shown from each process: they drown nothing, and a reader may look for a certain process's line.
+LEAST_LINES = 3
 
 LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (tutti)(?:\[rank \d+\])?( .*)")
 SECONDS = re.compile(r"\d+(?:\.\d+)? s\b")
@@ -91,7 +94,7 @@ class Echoes:
         """Shows all that it wrote, for more of its last line is to be shown."""
         me = self.speakers.get(worker.title)
         if me:
-            self.give_up(me)
+            self.part(me)
             self.print(me, me.ahead)
             me.ahead = []
 
@@ -105,7 +108,7 @@ class Echoes:
         now = self.clock()
         for one in self.speakers.values():
             if one.ahead and now >= one.since + AHEAD_SECONDS:
-                self.give_up(one)
+                self.part(one)
                 self.settle(one)
         self.conclude(lambda one: now >= one.since + QUIET_SECONDS)
 
@@ -113,7 +116,7 @@ class Echoes:
         """Nothing more comes."""
         for one in self.speakers.values():
             while one.ahead:
-                self.give_up(one)
+                self.part(one)
                 self.settle(one)
         self.conclude(lambda one: True)
 
@@ -133,7 +136,7 @@ class Echoes:
                 me.alike.append(me.ahead.pop(0))
                 me.compared[me.leader] = number + 1
             else:
-                self.give_up(me)
+                self.part(me)
         if fresh:
             self.show(me.worker, fresh)
             for one in self.speakers.values():
@@ -154,9 +157,11 @@ class Echoes:
     def show(self, worker, texts):
         worker.last += self.printer.lines(worker.title, 2, texts)
 
-    @staticmethod
-    def give_up(me):
-        """What it wrote is compared with others, and shown if it is like nobody's."""
+    def part(self, me):
+        """It goes on otherwise than its leader. Of few lines alike all are compared with others again, and shown if
+        they are like nobody's."""
+        if len(me.alike) >= LEAST_LINES:
+            self.name([me])
         me.ahead, me.alike, me.leader = me.alike + me.ahead, [], None
 
     def print(self, me, texts):
@@ -171,13 +176,21 @@ class Echoes:
         groups = collections.defaultdict(list)
         for one in self.speakers.values():
             if one.alike and not one.ahead:
-                groups[one.leader.worker.title, one.compared[one.leader], len(one.alike)].append(one)
-        for (title, _, count), ones in groups.items():
+                groups[one.leader, one.compared[one.leader], len(one.alike)].append(one)
+        for (_, _, count), ones in groups.items():
             if not any(map(is_over, ones)):
                 continue
-            ones.sort(key=lambda one: one.worker.rank)
-            self.say(f"{names_of(one.worker.title for one in ones)} wrote the same "
-                     f"{'line' if count == 1 else f'{count} lines'} as {title}")
-            for one in ones:
-                one.worker.last += self.printer.as_shown(one.worker.title, 2, one.alike)
-                one.alike, one.leader = [], None
+            if count < LEAST_LINES:
+                for one in ones:
+                    texts, one.alike, one.leader = one.alike, [], None
+                    self.print(one, texts)
+                continue
+            self.name(sorted(ones, key=lambda one: one.worker.rank))
+
+    def name(self, ones):
+        """Says who wrote as many lines like the same leader."""
+        self.say(f"{names_of(one.worker.title for one in ones)} wrote the same {len(ones[0].alike)} lines as "
+                 f"{ones[0].leader.worker.title}")
+        for one in ones:
+            one.worker.last += self.printer.as_shown(one.worker.title, 2, one.alike)
+            one.alike, one.leader = [], None

@@ -58,6 +58,12 @@ class Screen(unittest.TestCase):
         self.write((0, TRACE), (1, other))
         self.shown((0, TRACE), (1, other))
 
+    def test_of_one_that_goes_on_otherwise_the_rest_is_shown(self):
+        self.write((0, [*TRACE, "a store was still open"]), (1, [*TRACE, "rank 0 is lost", "a store was still open"]))
+        self.assertEqual(self.seen[4:], ["worker 1 wrote the same 3 lines as worker 0", ("worker 1", "rank 0 is lost")])
+        self.after(echoes.QUIET_SECONDS)
+        self.assertEqual(self.seen[6:], [("worker 1", "a store was still open")])
+
     def test_two_that_differ_from_the_first_alike_are_shown_once(self):
         other = [*TRACE[:2], "MismatchError: another"]
         self.write((0, TRACE), (1, other), (2, other))
@@ -71,7 +77,7 @@ class Screen(unittest.TestCase):
         self.shown((0, TRACE))
         self.write((2, [*TRACE, "more"]))
         self.after(echoes.AHEAD_SECONDS)
-        self.assertEqual(self.seen[3:], [("worker 2", text) for text in [*TRACE, "more"]])
+        self.assertEqual(self.seen[3:], ["worker 2 wrote the same 3 lines as worker 0", ("worker 2", "more")])
 
     def test_a_repeated_line_is_alike_once_for_each_time(self):
         self.write((0, ["a stall"]), (1, ["a stall", "a stall"]))
@@ -87,7 +93,14 @@ class Screen(unittest.TestCase):
     def test_nothing_is_held_back_at_the_end(self):
         self.write((0, TRACE[:1]), (1, TRACE), (2, TRACE[:1]))
         self.echoes.finish()
-        self.shown((0, TRACE[:1]), (1, TRACE), "worker 2 wrote the same line as worker 0")
+        self.shown((0, TRACE[:1]), (1, TRACE), (2, TRACE[:1]))
+
+    def test_few_lines_are_shown_from_each(self):
+        self.write((0, TRACE[:2]), (1, TRACE[:2]), (2, TRACE[:2]))
+        self.shown((0, TRACE[:2]))
+        self.after(echoes.QUIET_SECONDS)
+        self.shown((0, TRACE[:2]), (1, TRACE[:2]), (2, TRACE[:2]))
+        self.assertIsNone(self.echoes.deadline())
 
     def test_the_last_lines_of_a_worker_are_its_own_though_they_were_not_shown(self):
         self.write((0, TRACE), (1, TRACE))

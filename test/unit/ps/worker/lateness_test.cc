@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "unit/ps/worker/lateness.h"
+#include "unit/ps/lateness.h"
 
 using namespace tutti::ps::lateness;
 
@@ -18,7 +18,7 @@ void add_to(GivenUp& given_up, const World& world, int workers) {
     for (const Ending& end : world.ends_of(worker)) {
       if (!end.is_late()) continue;
       const std::string what = end.text.substr(before.size());
-      const bool by_first = what.find("TUTTI_TIMEOUT_SECONDS) on worker 0") != std::string::npos;
+      const bool by_first = what.find("TUTTI_TIMEOUT_SECONDS) on worker 0:") != std::string::npos;
       given_up.insert(what.substr(0, what.find(' ')) + (by_first ? " by worker 0" : " by another"));
     }
   }
