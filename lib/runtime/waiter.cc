@@ -46,11 +46,17 @@ base::Clock::duration longest_sleep(Waiter::For reason, base::Clock::duration wa
 
 }  // namespace
 
+// A look at the clock costs as much as a spin, and only the end of a sleep needs it.
 void Waiter::reset() {
+  const bool needs_time = waiting_ && slept_ && reason_ == For::transfer;
+  reset(needs_time ? base::Clock::now() : since_);
+}
+
+void Waiter::reset(base::Clock::time_point now) {
   if (!waiting_) return;
   waiting_ = false;
   if (reason_ != For::transfer) return;
-  const auto took = slept_ ? base::Clock::now() - since_ : waited_;
+  const auto took = slept_ ? now - since_ : waited_;
   usual_transfer_ += (took - usual_transfer_) / 4;
 }
 
@@ -69,8 +75,7 @@ std::string Waiter::policy(bool crowded) {
   return fmt::format("{}yields until {} us have passed, then sleeps", spin, yield_time.count());
 }
 
-void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline) {
-  const auto now = base::Clock::now();
+Waiter::Step Waiter::next(For reason, base::Clock::time_point now) {
   if (!waiting_ || reason != reason_) {
     waiting_ = true;
     slept_ = false;
@@ -79,18 +84,29 @@ void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point dead
   }
   reason_ = reason;
   waited_ = now - since_;
-  const bool polls = reason != For::doorbell;
   if (!is_slow_transfer(reason)) {
-    if (!crowded_ && !polls && waited_ < spin_time) return;
+    if (!crowded_ && reason == For::doorbell && waited_ < spin_time) return Step::spin;
     if (yields_ < least_yields || waited_ < yields_for(reason)) {
       ++yields_;
-      ::sched_yield();
-      return;
+      return Step::yield;
     }
   }
-  if (polls) deadline = std::min(deadline, now + next_sleep(reason));
   slept_ = true;
-  bell_.wait(ticket, deadline, who_);
+  return Step::sleep;
+}
+
+void Waiter::wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline) {
+  const auto now = base::Clock::now();
+  switch (next(reason, now)) {
+    case Step::spin:
+      break;
+    case Step::yield:
+      ::sched_yield();
+      break;
+    case Step::sleep:
+      if (reason != For::doorbell) deadline = std::min(deadline, now + next_sleep(reason));
+      bell_.wait(ticket, deadline, who_);
+  }
 }
 
 }  // namespace tutti::runtime

@@ -27,15 +27,21 @@ class Waiter {
   static std::string policy(bool crowded);
   /// Something moved: the next wait starts with spinning again.
   void reset();
+  void reset(base::Clock::time_point now);
   /// Another thread has waited meanwhile: forgets how long this one has.
   void forget() { waiting_ = false; }
   /// Waits a little: until the bell has rung since `ticket`, at most until `deadline`. Another
   /// reason than before also starts with spinning again.
   void wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline);
 
+  /// What `wait` does once.
+  enum class Step : std::uint8_t { spin, yield, sleep };
+  Step next(For reason, base::Clock::time_point now);
+  /// How long the next sleep is, where a ring is not all that may end it.
+  base::Clock::duration next_sleep(For reason) const;
+
  private:
   bool is_slow_transfer(For reason) const;
-  base::Clock::duration next_sleep(For reason) const;
 
   base::Doorbell& bell_;
   const base::Doorbell::Listener who_;

@@ -34,17 +34,21 @@ TEST_CASE("waiting for a bell nobody rings costs next to no processor time") {
 TEST_CASE("a late gate is looked at ever less often, at least every 40 ms") {
   base::Doorbell bell;
   Waiter waiter(bell, true);
-  const double before = cpu_seconds();
-  const auto start = Clock::now();
+  Clock::time_point now{};
   Clock::duration longest{};
-  for (auto last = start; last < start + 500ms;) {
-    waiter.wait(bell.ticket(), Waiter::For::gate, Clock::now() + 1h);
-    const auto now = Clock::now();
-    longest = std::max(longest, now - last);
-    last = now;
+  int looks = 0;
+  for (const auto end = now + 5s; now < end; ++looks) {
+    if (waiter.next(Waiter::For::gate, now) != Waiter::Step::sleep) {
+      now += 10us;
+      continue;
+    }
+    const Clock::duration sleep = waiter.next_sleep(Waiter::For::gate);
+    CHECK(sleep >= longest);
+    longest = sleep;
+    now += sleep;
   }
-  CHECK(cpu_seconds() - before < 0.05);
-  CHECK(longest < 150ms);
+  CHECK(longest == 40ms);
+  CHECK(looks < 500);
 }
 
 TEST_CASE("a ring ends the wait") {
@@ -58,22 +62,28 @@ TEST_CASE("a ring ends the wait") {
 
 TEST_CASE("where transfers have been slow, the next one is slept for from the start") {
   base::Doorbell bell;
-  const auto looks_at_transfer = [&](Waiter& waiter) {
-    int looks = 0;
-    for (const auto start = Clock::now(); Clock::now() < start + 5ms; ++looks) {
-      waiter.wait(bell.ticket(), Waiter::For::transfer, Clock::now() + 1h);
+  Clock::time_point now{};
+  // Each look at a transfer that takes 5 ms costs 10 us.
+  const auto yields_in_transfer = [&](Waiter& waiter) {
+    int yields = 0;
+    for (const auto end = now + 5ms; now < end; now += 10us) {
+      if (waiter.next(Waiter::For::transfer, now) == Waiter::Step::yield) {
+        ++yields;
+      } else {
+        now += waiter.next_sleep(Waiter::For::transfer);
+      }
     }
-    waiter.reset();
-    return looks;
+    waiter.reset(now);
+    return yields;
   };
-  // The first is spun for, unless somebody else has the processor.
-  int most = 0;
-  for (const auto start = Clock::now(); most <= 20 && Clock::now() < start + 10s;) {
-    Waiter fresh(bell, false);
-    most = std::max(most, looks_at_transfer(fresh));
-  }
-  CHECK(most > 20);
   Waiter waiter(bell, false);
-  for (int i = 0; i < 20; ++i) looks_at_transfer(waiter);
-  CHECK(looks_at_transfer(waiter) < 10);
+  CHECK(yields_in_transfer(waiter) >= 10);
+  for (int i = 0; i < 20; ++i) yields_in_transfer(waiter);
+  CHECK(yields_in_transfer(waiter) == 0);
+  // Quick ones are awaited with yields again.
+  for (int i = 0; i < 20; ++i) {
+    waiter.next(Waiter::For::transfer, now);
+    waiter.reset(now += 20us);
+  }
+  CHECK(yields_in_transfer(waiter) >= 10);
 }
