@@ -170,7 +170,7 @@ SECTIONS = (
     Section("streams", 90, jobs.streams),
     Section("pipeline", 90, jobs.pipeline),
     Section("NCCL with two ranks on one GPU", 45, nccl_shared),
-    Section("sums over NCCL with two ranks on one GPU", 60, jobs.launches),
+    Section("sums over NCCL with two ranks on one GPU", 120, jobs.launches),
     Section("memcheck", 60, sanitizer("memcheck")),
     Section("initcheck", 60, sanitizer("initcheck")),
 )
