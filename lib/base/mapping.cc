@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <limits>
@@ -81,6 +82,16 @@ Error unmappable(std::size_t bytes) {
                   bytes));
 }
 
+/// A container's seccomp filter may refuse the call; the kernel's own word does not say so.
+Error uncreatable(const std::string& label) {
+  const int number = errno;
+  const Error error = system_failure("create shared memory for " + label, number);
+  if (number != EPERM && number != ENOSYS) return error;
+  return reworded(error, fmt::format("{}; memfd_create is refused, as by a container's "
+                                     "seccomp filter: let the filter allow it",
+                                     error.what()));
+}
+
 /// Reserves a range of addresses without memory behind it. If a huge page fits into it, it begins
 /// at a boundary of huge pages.
 std::byte* keep_addresses(std::size_t bytes) {
@@ -114,7 +125,7 @@ Fd create_memory_file(const std::string& label, std::size_t bytes) {
                             label, bytes, largest_file.rlim_cur));
   }
   Fd file(::memfd_create(("tutti-" + label).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file) throw system_failure("create shared memory for " + label);
+  if (!file) throw uncreatable(label);
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     throw system_failure(fmt::format("size the shared memory for {} to {} bytes", label, bytes));
   }

@@ -22,7 +22,7 @@ class Link {
     net::EpollBell&
         bell;  ///< wakes this thread; on the owner of an uplink the node's collector bell
     Departures& departures;
-    std::vector<base::Fd> processes;  ///< pidfds by local index
+    std::vector<base::Fd> processes;  ///< as in `Company`
     net::Heartbeat heartbeat;
     std::optional<net::ProvenPeer> rank0;
   };

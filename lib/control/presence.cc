@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/process_end.h"
 #include "base/wait_limits.h"
 #include "net/sockets.h"
 #include "tutti/error.h"
@@ -96,8 +96,7 @@ void Presence::take_in(const base::Fd& socket, int rank) {
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
   // A process of another pid name space has no number here.
   if (peer.uid != ::geteuid() || peer.pid <= 0 || mates_.contains(rank)) return;
-  // glibc 2.36 declares pidfd_open for C alone.
-  base::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  base::Fd process = base::watch_process(peer.pid);
   if (process || errno == ESRCH) mates_.emplace(rank, Mate{std::move(process), peer.pid, 0});
 }
 

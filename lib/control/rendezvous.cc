@@ -1,14 +1,16 @@
 #include "control/rendezvous.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 #include <utility>
 
 #include "base/failure.h"
+#include "base/process_end.h"
 #include "control/agree.h"
 #include "control/segment.h"
 #include "net/epoll_bell.h"
@@ -19,6 +21,20 @@ namespace tutti::control {
 namespace {
 
 using base::Clock;
+
+struct OwnEnd {
+  base::Fd watched;  ///< for others: readable when this process has ended
+  base::Fd held;     ///< what ends with it, where that is not the process itself
+};
+
+/// Without pidfds a pipe tells the others. A child that was forked from this process and is left
+/// when it ends keeps the pipe open; heartbeats tell then.
+OwnEnd own_end() {
+  if (base::Fd process = base::watch_process(::getpid())) return {std::move(process), {}};
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw base::system_failure("make a pipe");
+  return {base::Fd(ends[0]), base::Fd(ends[1])};
+}
 
 /// The steps of meeting, in order; between them the ranks agree that all got so far.
 class Rendezvous {
@@ -161,10 +177,10 @@ void Rendezvous::share_descriptors(Company& company) const {
   }
   company.segment = company.node->from_leader(segment, patience_);
   company.collector = company.node->from_leader(collector, patience_);
-  // glibc 2.36 declares pidfd_open for C alone.
-  const base::Fd process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
-  if (!process) throw base::system_failure("open a descriptor of this process");
-  company.processes = company.node->exchange(process, patience_);
+  OwnEnd end = own_end();
+  company.processes = company.node->exchange(end.watched, patience_);
+  const auto me = static_cast<std::size_t>(company.topology.local_index());
+  if (end.held) company.processes[me] = std::move(end.held);
 }
 
 std::chrono::milliseconds shortest(const std::vector<std::string>& timeouts) {

@@ -17,8 +17,8 @@ struct Company {
   std::unique_ptr<NodeChannel> node;
   /// Rank 0: the leaders of all other nodes. Another leader: rank 0. Else none.
   std::vector<net::ProvenPeer> links;
-  /// The memory file of the node's control segment, its collector's eventfd, and the processes of
-  /// its ranks by local index.
+  /// The memory file of the node's control segment, its collector's eventfd, and by local index
+  /// what is readable once a rank's process has ended; the own one may be what the others watch.
   base::Fd segment;
   base::Fd collector;
   std::vector<base::Fd> processes;

@@ -89,8 +89,10 @@ def check_networks(request, placement):
     """Open MPI 4.1 knows IPv6, and now and then hangs where there is nothing else."""
     interface = os.environ.get("DMLC_INTERFACE") or None
     here = [address for each in addresses(interface).values() for address in each]
-    far = [host for host, _ in placement if not is_here(host)] if request.launcher != "local" else []
-    if far and not any("." in address and not is_loopback(address) for address in here):
+    if request.launcher == "local" or any("." in address and not is_loopback(address) for address in here):
+        return
+    far = [host for host, _ in placement if not is_here(host)]
+    if far:
         raise UsageError(f"mpirun needs an IPv4 address of this machine by which {far[0]} may reach it, and there is "
                          "none: over IPv6 alone it may hang. Give the hosts IPv4 addresses, or take --launcher ssh "
                          "--mode ps, for which IPv6 is enough")

@@ -35,7 +35,9 @@ def problem_of(placement, workers):
     for worker in sorted(workers, key=lambda worker: worker.rank):
         there[worker.node].append(worker)
     counts = [len(each) for each in there.values()]
-    if not placement or fits(placement, counts) or fits(merged(placement), counts):
+    if not placement or fits(placement, counts) or not all(resolved(host) for host, _ in placement):
+        return None  # two names that ssh alone knows may be those of one host
+    if fits(merged(placement), counts):
         return None
     most = max(there.values(), key=len)
     return (f"the job was meant for {len(placement)} hosts, {', '.join(host for host, _ in placement)}, and runs on "

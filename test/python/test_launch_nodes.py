@@ -49,7 +49,7 @@ class Hosts(unittest.TestCase):
 
     def test_processes_lie_as_they_were_dealt(self):
         a, b = workers_on("a", "a"), workers_on("a", "b", "b")
-        with mock.patch.object(nodes, "resolved", return_value=[]):
+        with mock.patch.object(nodes, "resolved", lambda host: [(2, (host, 9))]):
             for placement, workers in (([("x", 2)], a), ([("x", 1), ("y", 2)], b), ([("y", 2), ("x", 1)], b), ([], b),
                                        ([("x", 1), ("y", 1)], b)):  # with a server
                 self.assertIsNone(nodes.problem_of(placement, workers), placement)
@@ -63,6 +63,8 @@ class Hosts(unittest.TestCase):
         with mock.patch.object(nodes, "resolved", resolved):
             self.assertIsNone(nodes.problem_of([("localhost", 1), ("me@here", 1)], workers_on("a", "a")))
             self.assertIsNotNone(nodes.problem_of([("localhost", 1), ("there", 1)], workers_on("a", "a")))
+        with mock.patch.object(nodes, "resolved", return_value=[]):
+            self.assertIsNone(nodes.problem_of([("alias", 1), ("another", 1)], workers_on("a", "a")))
 
 
 class Impossible(unittest.TestCase):
@@ -105,7 +107,8 @@ class Impossible(unittest.TestCase):
         made = self.made()
         self.come(made, "a")
         self.assertEqual(made.level, 0)
-        self.come(made, "a", "a")
+        with mock.patch.object(nodes, "resolved", lambda host: [(2, (host, 9))]):
+            self.come(made, "a", "a")
         self.assert_ended(made)
         code, last = self.conclusion(made)
         self.assertEqual(code, 1)

@@ -1,7 +1,6 @@
 #include "ps/durable/state_writer.h"
 
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/failure.h"
 #include "base/log.h"
+#include "base/process_end.h"
 #include "base/sealed_file.h"
 
 namespace tutti::ps {
@@ -38,6 +38,7 @@ void write_state(base::Disk& disk, const std::string& name, const StateWriter::S
 
 bool ForkedWriter::start(const std::string& name, const State& state) {
   const pid_t server = ::getpid();
+  if (!base::watch_process(server)) return false;
   const pid_t child = ::fork();
   if (child < 0) {
     base::log().error("no process can be started to write a checkpoint: {}",
@@ -60,8 +61,7 @@ bool ForkedWriter::start(const std::string& name, const State& state) {
 }
 
 base::Fd ForkedWriter::end() const {
-  // glibc 2.36 declares pidfd_open for C alone.
-  base::Fd end(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
+  base::Fd end = base::watch_process(child_);
   if (!end) throw base::system_failure("watch a process that writes a checkpoint");
   return end;
 }
