@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "unit/ps/lateness.h"
+#include "unit/ps/worker/lateness.h"
 
 using namespace tutti::ps::lateness;
 
