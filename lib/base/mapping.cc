@@ -85,7 +85,7 @@ Error unmappable(std::size_t bytes) {
 /// A container's seccomp filter may refuse the call; the kernel's own word does not say so.
 Error uncreatable(const std::string& label) {
   const int number = errno;
-  const Error error = system_failure("create shared memory for " + label, number);
+  Error error = system_failure("create shared memory for " + label, number);
   if (number != EPERM && number != ENOSYS) return error;
   return reworded(error, fmt::format("{}; memfd_create is refused, as by a container's "
                                      "seccomp filter: let the filter allow it",
