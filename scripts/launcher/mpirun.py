@@ -38,7 +38,7 @@ def mapping(request, placement):
         if not KNOWN_NAME.fullmatch(name_of(host)):
             raise UsageError(f"{host}: mpirun takes no such name of a host, but one of letters, digits, dots and "
                              "hyphens; write its IPv4 address, or give it such a name in /etc/hosts")
-    if are_cut_alike([*(name_of(host) for host, _ in placement), os.uname().nodename]):
+    if may_be_cut_alike([*(name_of(host) for host, _ in placement), os.uname().nodename]):
         line += ["--mca", "orte_keep_fqdn_hostnames", "1"]
     if has_users(placement):
         # Daemons that start others are not told of users.
@@ -46,10 +46,11 @@ def mapping(request, placement):
     return [*line, "--host", ",".join(f"{host}:{count}" for host, count in placement)]
 
 
-def are_cut_alike(names):
-    """Open MPI takes hosts for one whose names are equal up to the first dot."""
-    whole = {name.lower() for name in names if not is_address(name)}
-    return len({name.partition(".")[0] for name in whole}) < len(whole)
+def may_be_cut_alike(names):
+    """Open MPI takes hosts for one whose names are equal up to the first dot. A host that is given by its address may
+    have any name."""
+    whole = {name.lower() for name in names}
+    return any(map(is_address, whole)) or len({name.partition(".")[0] for name in whole}) < len(whole)
 
 
 def is_address(name):
