@@ -49,7 +49,7 @@ struct Job {
   }
 };
 
-/// What is printed.
+/// The program prints these.
 struct Findings {
   tutti::Options options;
   std::unique_ptr<tutti::KVStore> store;

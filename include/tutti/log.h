@@ -9,7 +9,7 @@ namespace tutti {
 
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, critical };
 
-/// What the library logs, such as a stall report.
+/// The library logs such lines, a stall report for instance.
 struct LogLine {
   LogLevel level = LogLevel::info;
   int rank = -1;            ///< of the store that this process has created last; -1: there is none

@@ -58,7 +58,7 @@ std::vector<std::string_view> known_names(const NameFamily& family) {
   return names;
 }
 
-/// What somebody may write for a variable, without the family's prefix.
+/// Users may write these for a variable, without the family's prefix.
 struct Spelling {
   std::string text;
   std::string_view name;  ///< the variable's

@@ -278,7 +278,7 @@ std::optional<ProvenPeer> Reception::State::talk_to(Stranger& stranger) {
 }
 
 /// A process with several networks tries all its ways to this one at once, and drops those that
-/// were slower. Who refuses this process says so itself.
+/// were slower. A caller that refuses this process says so itself.
 bool Reception::State::is_another_way(const Error& refusal) const {
   const auto* const not_awaited = dynamic_cast<const NotAwaited*>(&refusal);
   return refusal.code() == ErrorCode::peer_lost ||

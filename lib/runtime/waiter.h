@@ -34,7 +34,7 @@ class Waiter {
   /// reason than before also starts with spinning again.
   void wait(std::uint32_t ticket, For reason, base::Clock::time_point deadline);
 
-  /// What `wait` does once.
+  /// `wait` takes one of these.
   enum class Step : std::uint8_t { spin, yield, sleep };
   Step next(For reason, base::Clock::time_point now);
   /// How long the next sleep is, where a ring is not all that may end it.

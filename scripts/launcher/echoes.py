@@ -11,7 +11,7 @@ import time
 
 # After its last line a text is over.
 QUIET_SECONDS = 0.5
-# Who has written more than the one that it is compared with waits so long for that.
+# The launcher waits so long for a process that has written less than the one that it is compared with.
 AHEAD_SECONDS = 0.3
 # Older lines belong to another text, and are forgotten.
 RECENT_SECONDS = 10.0

@@ -8,7 +8,7 @@ from launcher.options import UsageError
 LINE_END = re.compile("\r\n|\n|\r")
 # USER@HOST:COUNT; an IPv6 address has colons of its own, and stands in brackets where a count follows.
 PLACE = re.compile(r"(?:(?P<user>[^@]*)@)?(?:\[(?P<address>.*)\]|(?P<name>[^:]*|.*:.*:.*))(?::(?P<count>[^:]*))?")
-# Of a host or a user. ssh would take a leading dash for an option.
+# A host or a user has such a name. ssh would take a leading dash for an option.
 NAME = re.compile(r"\w[\w.-]*")
 COUNT = re.compile(r"[1-9]\d{0,8}")
 SLOTS, MOST_SLOTS = "slots", ("max_slots", "max-slots", "slots_max", "slots-max")

@@ -14,7 +14,7 @@ from launcher.starter import Starter, carried, groups, place
 # Open MPI 4.1 says this when a process is lost and the others may go on; it means nothing to a user.
 NOISE = re.compile(r"(PMIX ERROR: BAD-PARAM in file .*/pmix_event_notification|"
                    r"ORTE_ERROR_LOG: Out of resource in file .*/show_help)\.c")
-# Of a host: with another name mpirun and its daemons hang.
+# mpirun and its daemons hang where the name of a host has other characters.
 KNOWN_NAME = re.compile(r"[A-Za-z0-9.-]+")
 
 

@@ -19,7 +19,7 @@ ADVICE = {"c": "pass array.view(array.real.dtype), which shares its memory: real
           "M": "pass array.view('int64'), which shares its memory",
           "m": "pass array.view('int64'), which shares its memory"}
 
-#: What follows every advice to pass a copy: the result is written there, and the array that was meant stays as it is.
+#: Each error that advises to pass a copy ends so, for the store writes the result into the copy alone.
 COPY_BACK = "and copy the result back: array[...] = result"
 
 
