@@ -85,6 +85,7 @@ void add_spellings_of(const OptionVariable& variable, std::string_view prefix,
 std::vector<Spelling> spellings_of(const NameFamily& family,
                                    const std::vector<std::string_view>& known) {
   std::vector<Spelling> spellings;
+  spellings.reserve(known.size());
   for (const std::string_view name : known) {
     spellings.push_back({std::string(name.substr(family.prefix.size())), name});
   }
@@ -100,6 +101,7 @@ std::string_view meant_by(std::string_view name, const NameFamily& family,
                           const std::vector<std::string_view>& known) {
   const std::vector<Spelling> spellings = spellings_of(family, known);
   std::vector<std::string_view> texts;
+  texts.reserve(spellings.size());
   for (const Spelling& spelling : spellings) texts.push_back(spelling.text);
   // Without the prefix, which they share: what is left must be near.
   const std::string_view near = base::nearest(name.substr(family.prefix.size()), texts);
