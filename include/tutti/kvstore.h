@@ -239,8 +239,8 @@ class TUTTI_EXPORT KVStore {
   // nothing under the key. Parameter-server types do not have them.
 
   /// Reduces the `ins` over this process's devices and over all ranks, and writes this rank's shard
-  /// of the result to each of the `outs`. The shard consists of the elements
-  /// `shard(in.count(), rank(), num_workers())` in row-major order.
+  /// of the result to each of the `outs`. The shard consists of the elements `shard(in.count(),
+  /// rank(), num_workers())` in row-major order.
   ///
   /// Shapes: the `ins` are whole tensors, with the same shape on all ranks. The `outs` have the
   /// dtype of the `ins`, as many elements as the shard (perhaps none), and any shape. An output may
@@ -400,7 +400,7 @@ class TUTTI_EXPORT KVStore {
   /// Blocks until the file is written.
   ///
   /// Throws `invalid_argument` if there is no optimizer, and `internal` if it cannot write the
-  /// file.
+  /// file. The store lives on in both cases.
   ///
   /// With a parameter server it gathers the states of all servers, after this worker's own earlier
   /// calls. It is not collective: one worker is enough, any worker may call it, and each worker
@@ -470,8 +470,8 @@ class TUTTI_EXPORT KVStore {
   /// copies. Not collective. Blocks while the kernel clears the memory and joins it to huge pages:
   /// 0.5 to 3 ms for each MiB.
   ///
-  /// Throws `internal` if there is not enough memory, and the error that ended the store if one
-  /// did.
+  /// Throws `internal` if there is not enough memory; the store lives on. Throws the error that
+  /// ended the store, if one did.
   ///
   /// The tensor may outlive the store. Other ranks write results into it; after a `peer_lost` they
   /// may still do so for a moment.
