@@ -39,7 +39,7 @@ class TUTTI_EXPORT Pending {
   /// Errors:
   /// - the call's own `Error`, if the call failed. Every copy of the Pending throws it, every time.
   ///   The contents of the call's outputs are then undefined.
-  /// - `invalid_argument` in a callback;
+  /// - `invalid_argument` in a callback, unless the call is done already;
   /// - `unsupported` in a forked child.
   void wait() const;
   /// Like `wait`, but returns false if the call is not done after `limit`. Throws as `wait` does.
@@ -59,7 +59,8 @@ class TUTTI_EXPORT Pending {
   /// Errors:
   /// - the call's own `Error`, if the call has failed by then. If the call fails later, `wait`
   ///   throws the error, and the work in the stream finds undefined outputs.
-  /// - `invalid_argument` in a callback, and for a DeviceStream that refers to no stream;
+  /// - `invalid_argument` in a callback, unless the call is done already, and for a DeviceStream
+  ///   that refers to no stream;
   /// - `invalid_argument` for a stream that the program captures as a graph, because later runs of
   ///   the graph would not wait for anything;
   /// - `unsupported` in a forked child.
