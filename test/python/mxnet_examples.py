@@ -8,9 +8,10 @@ EXAMPLES = ROOT / "examples/python/mxnet"
 TRAIN = EXAMPLES / "train_mnist.py"
 
 
-def readme_line():
-    """How README starts the training of the digits with MXNet."""
-    return re.search(r"^mpirun -n 4 python -m tutti .*/mxnet/.*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+def page_line():
+    """The line by which MXNet's page starts the training of the digits."""
+    page = (ROOT / "bindings/python/MXNET.md").read_text()
+    return re.search(r"^mpirun -n 4 python -m tutti .*/mxnet/.*$", page, re.MULTILINE)[0]
 
 
 class Said:
@@ -29,7 +30,7 @@ class Examples(Said):
         alone = said(self.python, "train_mnist.py", "--network", "lenet", timeout=180, cwd=EXAMPLES)
         self.assertGreaterEqual(self.accuracy(alone, 1), 0.95)
         path = {"PATH": f"{self.python.parent}:{os.environ['PATH']}"}
-        together = said("bash", "-ec", readme_line(), timeout=300, cwd=ROOT, env={**os.environ, **path})
+        together = said("bash", "-ec", page_line(), timeout=300, cwd=ROOT, env={**os.environ, **path})
         self.assertGreaterEqual(self.accuracy(together, 4), 0.95)
 
 

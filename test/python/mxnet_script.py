@@ -53,8 +53,8 @@ class Hosts:
 
 
 class Script(Hosts):
-    def test_what_readme_shows_of_it_runs(self):
-        text = self.on_ranks(3, HERE / "package_readme.py", ROOT / "README.md", "MXNet")
+    def test_what_the_pages_show_of_it_runs(self):
+        text = self.on_ranks(3, HERE / "package_pages.py", ROOT, "MXNet")
         for rank in range(3):
             for line in (f"worker {rank}: well", f"rank {rank} of 3: 3"):
                 self.assertIn(line, text)

@@ -68,8 +68,8 @@ class MorePromises(Promises):
                 hashes = re.findall(r"sha256 of the weights ([0-9a-f]{64})", text)
                 self.assertEqual((len(hashes), len(set(hashes))), (workers, 1), text)
 
-    def test_what_readme_shows_of_it_works_when_pasted_line_by_line(self):
-        text = self.on_ranks(3, HERE / "package_readme.py", ROOT / "README.md")
+    def test_what_the_pages_show_of_it_works_when_pasted_line_by_line(self):
+        text = self.on_ranks(3, HERE / "package_pages.py", ROOT)
         self.assertEqual(text.count(": well"), 3, text)
 
     def end(self, count, way):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an outside user does with tutti: installs it, compiles and links against it, runs what README shows.
+"""What an outside user does with tutti: installs it, compiles and links against it, runs the programs of its pages.
 
     test_install.py BUILD_FOLDER
 """
@@ -19,6 +19,8 @@ HELLO = ROOT / "examples/hello.cc"
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 #: The compiler for each kind of source.
 COMPILE = {".cc": ["g++", "-std=c++20", *WARNINGS], ".c": ["gcc", "-std=c99", "-pedantic", *WARNINGS]}
+#: The pages that show complete programs in each language.
+PAGES = {".cc": ("README.md", "lib/MPI.md"), ".c": ("bindings/c/README.md",)}
 LANGUAGES = {".cc": "CXX", ".c": "C"}
 CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.20)
 project(outside {language})
@@ -41,6 +43,15 @@ def complete_programs(text, mark):
     """The blocks of a markdown text with this mark that have a main function."""
     blocks = re.findall(rf"^```{mark}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return [block for block in blocks if re.search(r"\bmain\(", block)]
+
+
+def flags_for_mpi(source):
+    """The words that compile and link a program which calls MPI itself."""
+    if "<mpi.h>" not in source.read_text():
+        return []
+    includes, libraries = (said("mpic++", f"--showme:{kind}").split() for kind in ("incdirs", "libdirs"))
+    return [*(word for folder in includes for word in ("-isystem", folder)), *(f"-L{folder}" for folder in libraries),
+            *(f"-l{name}" for name in said("mpic++", "--showme:libs").split())]
 
 
 class Outside(unittest.TestCase):
@@ -70,18 +81,19 @@ class Outside(unittest.TestCase):
         program = self.folder() / source.stem
         flags = self.say("pkg-config", "--cflags", "--libs", "tutti").split()
         where = self.say("pkg-config", "--variable=libdir", "tutti").strip()
-        self.say(*COMPILE[source.suffix], source, *flags, f"-Wl,-rpath,{where}", "-o", program)
+        self.say(*COMPILE[source.suffix], source, *flags, *flags_for_mpi(source), f"-Wl,-rpath,{where}", "-o", program)
         return program
 
     def pasted(self, name):
-        """The complete programs that README shows in the language of this file name, each as a file."""
+        """The complete programs that the pages show in the language of this file name, each as a file."""
         mark = {".cc": "cpp", ".c": "c"}[pathlib.Path(name).suffix]
-        programs = complete_programs((ROOT / "README.md").read_text(), mark)
-        self.assertTrue(programs, f"README.md shows no complete program: no ```{mark} block has a main function")
-        for text in programs:
-            source = self.folder() / name
-            source.write_text(text)
-            yield source
+        for page in PAGES[pathlib.Path(name).suffix]:
+            programs = complete_programs((ROOT / page).read_text(), mark)
+            self.assertTrue(programs, f"{page} shows no complete program: no ```{mark} block has a main function")
+            for text in programs:
+                source = self.folder() / name
+                source.write_text(text)
+                yield source
 
     def expect_two_ranks(self, program):
         lines = self.say("mpirun", "-n", "2", program)
@@ -145,7 +157,7 @@ class Programs(Outside):
             with self.assertRaisesRegex(AssertionError, "version: 0.1.0"):
                 self.by_cmake(HELLO, version)
 
-    def test_the_programs_that_readme_shows_in_c_and_cpp_compile_and_run_as_pasted(self):
+    def test_the_programs_that_the_pages_show_in_c_and_cpp_compile_and_run_as_pasted(self):
         for name in ("pasted.cc", "pasted.c"):
             for source in self.pasted(name):
                 self.expect_two_ranks(self.compile(source))

@@ -30,11 +30,10 @@ MorePromises.server = pathlib.Path(sys.argv.pop()).resolve()
 Installed.build_type = sys.argv.pop()
 
 
-def readme_shell_lines():
-    """What README's section on Python has a user type, beginning with the environment."""
-    section = re.search(r"^## Python\n(.*?)^## ", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[1]
-    return [re.search(r"`(python3 -m venv .*?)`", section)[1],
-            *re.search(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1].splitlines()]
+def page_shell_lines():
+    """The lines that the page on Python has a user type, beginning with the environment."""
+    page = (ROOT / "bindings/python/README.md").read_text()
+    return re.search(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1].splitlines()
 
 
 @unittest.skipIf(KIND not in ("", "smoke"), "another kind is asked for")
@@ -143,12 +142,12 @@ class Slow(Promises, Learning):
         cls.wheel = wheel_of(cls.python, *cls.setup())
         cls.pip("install", cls.wheel)
 
-    def test_readmes_lines_work_when_pasted_into_a_shell_of_a_fresh_clone(self):
+    def test_the_pages_lines_work_when_pasted_into_a_shell_of_a_fresh_clone(self):
         clone = self.top / "clone"
         clone.mkdir()
         files = said("git", "ls-files", "-z", cwd=ROOT).split("\0")[:-1]
         said("cp", "--parents", "-t", clone, *files, cwd=ROOT)
-        lines = readme_shell_lines()
+        lines = page_shell_lines()
         self.assertIn("pip install .", lines)
         env = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "TUTTI_"))}
         text = said("bash", "-ec", "\n".join(lines), timeout=900, cwd=clone, env=env | COMPILER_CACHE)

@@ -1,10 +1,12 @@
-"""What README shows of Python, or of MXNet; every rank of an MPI job runs it, of three at least.
+"""Runs the programs of the page on Python, or on MXNet, and README's table of what users type.
 
-    mpirun -n N python package_readme.py README.md [MXNet]
+    mpirun -n N python package_pages.py ROOT [MXNet]
 
-Run by the Python that the package is installed for, and MXNet. The last line of each rank says that all is well.
+Every rank of an MPI job runs it, and the job has three ranks at least. The Python that runs it has the package, and for
+MXNet that, too. The last line of each rank says that all is well.
 """
 import code
+import pathlib
 import re
 import sys
 
@@ -13,9 +15,13 @@ import numpy as np
 import tutti
 
 
+def page(name):
+    return (pathlib.Path(sys.argv[1]) / name).read_text(encoding="utf-8")
+
+
 def section(title):
-    with open(sys.argv[1], encoding="utf-8") as readme:
-        return re.search(rf"^## {title}\n(.*?)^## ", readme.read(), re.MULTILINE | re.DOTALL)[1]
+    """Of README."""
+    return re.search(rf"^## {title}\n(.*?)^## ", page("README.md"), re.MULTILINE | re.DOTALL)[1]
 
 
 def paste(text):
@@ -55,7 +61,8 @@ def names_for(kv):
 
 
 MXNET = sys.argv[2:] == ["MXNet"]
-blocks = re.findall(r"^```python\n(.*?)^```", section("MXNet" if MXNET else "Python"), re.MULTILINE | re.DOTALL)
+shown = page("bindings/python/MXNET.md" if MXNET else "bindings/python/README.md")
+blocks = re.findall(r"^```python\n(.*?)^```", shown, re.MULTILINE | re.DOTALL)
 assert blocks
 for block in blocks:
     paste(block)
