@@ -19,7 +19,8 @@ alive = weakref.WeakSet()
 
 def over(members):
     """An open group over these ranks of the job, in c10d's order; None: there is none."""
-    return next((group for group in alive if group.members == members and group.wire is None and not group.is_closed), None)
+    found = (group for group in alive if group.members == members)
+    return next((group for group in found if group.wire is None and not group.is_closed), None)
 
 
 def tell_of_unfinished():

@@ -16,8 +16,8 @@ def ddp_hook(wire="bf16", group=None):
 
         model.register_comm_hook(None, tutti.torch.ddp_hook(wire="bf16"))
 
-    Between machines the gradients travel in the format `wire`, 'bf16' or 'fp16'. On a machine they are summed in float32,
-    so ranks of one machine get what they get without the hook. Gradients of other dtypes travel as they are.
+    Between machines the gradients travel in the format `wire`, 'bf16' or 'fp16'. On a machine they are summed in
+    float32, so ranks of one machine get what they get without the hook. Gradients of other dtypes travel as they are.
     group: DDP's process group, if it is not the default.
 
     Every rank of the group calls it, in the same order beside `new_group`. It blocks until all have called it. Raises
@@ -40,8 +40,8 @@ def _group_of(process_group):
                for rank in range(dist.get_world_size(process_group))]
     found = _group.over(world.ranks_of(members)) if "tutti" in backends else None
     if found is None:
-        raise InvalidArgumentError(f"ddp_hook: the backend of the process group is {backends}, not tutti; PyTorch's own "
-                                   "hooks are in torch.distributed.algorithms.ddp_comm_hooks")
+        raise InvalidArgumentError(f"ddp_hook: the backend of the process group is {backends}, not tutti; PyTorch's "
+                                   "own hooks are in torch.distributed.algorithms.ddp_comm_hooks")
     return found
 
 
