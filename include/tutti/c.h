@@ -1,21 +1,30 @@
-/* The C interface of tutti: what the C++ headers offer, for C99 and for languages that call C.
+/* The C interface of tutti. It offers all that the C++ headers offer, to C99 and to languages that
+ * call C.
  *
- * Handles (`tutti_store *` and the like) are opaque. Whoever gets one owns it and destroys it with
- * the function of its type; destroying a null pointer does nothing. A handle is used by one thread
- * at a time, except for `tutti_store` and `tutti_pending`, whose functions are thread-safe.
+ * Each function does the same as the C++ method of the same name. The C++ headers describe shapes,
+ * collective calls and threads in full.
  *
- * Functions that can fail return a `tutti_code` as an int: TUTTI_OK, or what went wrong. Then they
- * have submitted nothing, changed no handle and written no result, and `tutti_last_error` of the
- * same thread says more. A null pointer is TUTTI_INVALID_ARGUMENT unless a comment allows it.
- * Functions that return what they are asked for answer a null handle with what is no answer (-1; 0
- * for a size; "" for a text; else null), and `tutti_last_error` says more, too. No function throws,
- * also not for want of memory, which is TUTTI_INTERNAL. None ends the process, but
- * `tutti_store_create` where MPI_Init would wait for a lost rank or for too long, and
- * `tutti_store_destroy` where `tutti::KVStore`'s destructor does.
+ * Handles: a handle, such as a `tutti_store *`, is opaque. The caller that gets a handle owns it,
+ * and destroys it with the function of its type. To destroy a null pointer does nothing.
  *
- * Each function does what the method of the same name does in the C++ headers, where shapes,
- * collective calls and threads are told in full. A collective call waits, or its outcome does,
- * until every rank has called it. Only functions of which it is said here block. */
+ * Threads: the functions of `tutti_store` and `tutti_pending` are thread-safe. Every other handle
+ * is for one thread at a time.
+ *
+ * Blocking: a function blocks only if its comment says so. A collective call is over when every
+ * rank has called it: either the function waits for that, or the outcome in its `tutti_pending`
+ * does.
+ *
+ * Errors:
+ * - A function that can fail returns a `tutti_code` as an int: TUTTI_OK or an error. If it returns
+ *   an error, it has submitted nothing, changed no handle and written no result, and
+ *   `tutti_last_error` on the same thread says more.
+ * - A null pointer is TUTTI_INVALID_ARGUMENT, unless the comment of the function allows it.
+ * - A function that returns a value answers a null handle with a value that is no answer: -1, 0 for
+ *   a size, "" for a text, or null. `tutti_last_error` then says more, too.
+ * - No function throws. If there is not enough memory, a function returns TUTTI_INTERNAL.
+ * - Two functions may end the process: `tutti_store_create`, if MPI_Init would wait for a lost rank
+ *   or for too long, and `tutti_store_destroy`, where the destructor of `tutti::KVStore` would end
+ *   it. */
 #ifndef TUTTI_C_H
 #define TUTTI_C_H
 
@@ -33,13 +42,14 @@ typedef struct tutti_options tutti_options;
 typedef struct tutti_tensor tutti_tensor;
 typedef struct tutti_pending tutti_pending;
 
-/* "0.1.0", and meson's build type. Never freed. */
+/* The version, such as "0.1.0", and meson's build type, such as "release". The texts are never
+ * freed. */
 TUTTI_EXPORT const char* tutti_version(void);
 TUTTI_EXPORT const char* tutti_build_type(void);
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* The values of tutti::ErrorCode (tutti/error.h), where each is explained. */
+/* The values of tutti::ErrorCode. tutti/error.h explains each of them. */
 typedef enum tutti_code {
   TUTTI_OK = 0,
   TUTTI_INVALID_ARGUMENT,
@@ -52,38 +62,39 @@ typedef enum tutti_code {
   TUTTI_INTERNAL
 } tutti_code;
 
-/* "ok", "invalid_argument", ...; "unknown" for what is no code. */
+/* The name of a code: "ok", "invalid_argument", ... A number that is no code gives "unknown". */
 TUTTI_EXPORT const char* tutti_code_name(int code);
 
-/* A tensor's name: the string if `text` is not null, else the integer. */
+/* The name of a tensor: the string `text`, or `integer` if `text` is null. */
 typedef struct tutti_key {
   const char* text; /* ends with a null character */
   int64_t integer;
 } tutti_key;
 
-/* What is known about the last failed call of this thread, or about a `tutti_pending`'s error
- * within its callback. */
+/* Describes the last failed call of this thread; within a callback, the error of the callback's
+ * `tutti_pending`. */
 typedef struct tutti_error {
-  int code;            /* TUTTI_OK when nothing has failed yet */
-  const char* message; /* one line, for people; "" when nothing has failed yet */
-  int has_key;         /* whether the error is about one key: */
-  tutti_key key;       /* that key */
-  const int* ranks;    /* the ranks that are to blame or are missing, ascending; for `mismatch`
-                          those that differ from the lowest rank */
-  size_t rank_count;   /* 0: none is known */
+  int code;            /* TUTTI_OK if nothing has failed yet */
+  const char* message; /* one line, for people; "" if nothing has failed yet */
+  int has_key;         /* whether the error is about exactly one key */
+  tutti_key key;       /* the key, if `has_key` */
+  const int* ranks;    /* the ranks that caused the error, ascending: see tutti::Error::ranks */
+  size_t rank_count;   /* 0 if no rank is known */
 } tutti_error;
 
-/* Never null. Valid until this thread's next failed call, or until the callback returns. */
+/* Returns the last error of this thread, and never null. It is valid until the next failed call of
+ * this thread; within a callback, until the callback returns. */
 TUTTI_EXPORT const tutti_error* tutti_last_error(void);
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-/* The defaults, and what the environment says (an error for an unknown TUTTI_* variable). */
+/* The first function gives the default options. The second gives the options that the environment
+ * sets, and fails for an unknown TUTTI_* variable. */
 TUTTI_EXPORT int tutti_options_create(tutti_options** options);
 TUTTI_EXPORT int tutti_options_from_env(tutti_options** options);
 TUTTI_EXPORT void tutti_options_destroy(tutti_options* options);
-/* Sets a field of tutti::Options (tutti/options.h) by its name, such as "key_timeout", to what its
- * environment variable would say, such as "30". */
+/* Sets one field of tutti::Options (see tutti/options.h). `field` is its name, such as
+ * "key_timeout". `value` has the form that the field's environment variable takes, such as "30". */
 TUTTI_EXPORT int tutti_options_set(tutti_options* options, const char* field, const char* value);
 
 /* ---- What the library chose ------------------------------------------------------------------ */
@@ -91,10 +102,11 @@ TUTTI_EXPORT int tutti_options_set(tutti_options* options, const char* field, co
 typedef struct tutti_fact {
   const char* name;   /* "part size" */
   const char* value;  /* "4M" */
-  const char* origin; /* of a store's choice: "job: 1 node", "program", ...; else null */
+  const char* origin; /* where a store's choice comes from: "job: 1 node", "program", ...; null for
+                         other facts */
 } tutti_fact;
 
-/* A list of facts, which `tutti_facts_destroy` frees. */
+/* A list of facts. `tutti_facts_destroy` frees it. */
 typedef struct tutti_facts {
   const tutti_fact* facts;
   size_t count;
@@ -102,17 +114,20 @@ typedef struct tutti_facts {
 
 TUTTI_EXPORT void tutti_facts_destroy(tutti_facts* facts);
 
-/* These are for people, bug reports and records; tutti/info.h tells more of each. */
+/* The next functions are for people, bug reports and records. tutti/info.h describes them in
+ * full. */
 
-/* How this library was built and what it found on this machine. Does not initialise MPI. */
+/* Tells how this library was built and what it found on this machine. Does not initialise MPI. */
 TUTTI_EXPORT int tutti_build_info(tutti_facts** facts);
-/* The CUDA driver, the GPUs and NCCL, or why there is none. Initialises CUDA. */
+/* Tells about the CUDA driver, the GPUs and NCCL, and why one of them is missing. Initialises
+ * CUDA. */
 TUTTI_EXPORT int tutti_gpu_info(tutti_facts** facts);
-/* Each environment variable that sets an option, and the option's value as the variable takes it.
- * `options` may be null: then the environment's. */
+/* Lists the environment variables that set options, each with the option's value in the form that
+ * the variable takes. If `options` is null, it uses the options of the environment. */
 TUTTI_EXPORT int tutti_options_describe(const tutti_options* options, tutti_facts** facts);
-/* The most bytes of buffers that a `dist_sync_mpi` store holds on one rank, with so many ranks on
- * each of so many nodes. `options` may be null: then the environment's. */
+/* Gives the most bytes of buffers that a `dist_sync_mpi` store holds on one rank, with
+ * `ranks_per_node` ranks on each of `nodes` nodes. If `options` is null, it uses the options of the
+ * environment. */
 TUTTI_EXPORT int tutti_most_buffer_bytes(const tutti_options* options, int ranks_per_node,
                                          int nodes, uint64_t* bytes);
 
@@ -127,7 +142,8 @@ typedef enum tutti_dtype {
   TUTTI_U8,
   TUTTI_I32,
   TUTTI_I64,
-  TUTTI_B8, /* to TUTTI_B128: so many bits, only moved, such as booleans and complex numbers */
+  TUTTI_B8, /* TUTTI_B8 to TUTTI_B128: any elements of so many bits, which are moved but not added
+             */
   TUTTI_B16,
   TUTTI_B32,
   TUTTI_B64,
@@ -141,39 +157,49 @@ typedef struct tutti_device {
   int index;
 } tutti_device;
 
-/* Gives back memory that was lent with a tensor; see `tutti_tensor_create`. */
+/* A function that gives back the memory of a tensor; see `tutti_tensor_create`. */
 typedef void (*tutti_release)(void* context);
 
-/* A contiguous, row-major array of `rank` dimensions (0: a scalar), over memory of the caller's.
- * With a null `release` the caller keeps the memory alive until every call that uses the tensor is
- * done. Else tutti calls `release(context)` once, when the handle is destroyed and no call uses the
- * tensor any more, or when this function fails; on any thread. It may submit calls and ask the
- * store anything, but not wait for a call, nor close or destroy the store. It may take a lock that
- * the program holds while it submits, but none that is held in a wait for the same call. */
+/* Creates a tensor over memory of the caller: a contiguous, row-major array of `rank` dimensions. A
+ * `rank` of 0 makes a scalar.
+ *
+ * If `release` is null, the caller keeps the memory alive until every call that uses the tensor is
+ * done. Otherwise tutti calls `release(context)` once, on any thread: when the handle is destroyed
+ * and no call uses the tensor any more, or when this function fails.
+ *
+ * `release`:
+ * - may submit calls and ask the store anything;
+ * - must not wait for a call, and must not close or destroy the store;
+ * - may take a lock that the program holds while it submits, but no lock that the program holds
+ *   while it waits for the same call. */
 TUTTI_EXPORT int tutti_tensor_create(void* data, const int64_t* dims, size_t rank, int dtype,
                                      tutti_device device, tutti_release release, void* context,
                                      tutti_tensor** tensor);
-/* Calls in flight keep what they need. */
+/* Destroys the handle. Calls in flight keep the memory that they need. */
 TUTTI_EXPORT void tutti_tensor_destroy(tutti_tensor* tensor);
-/* The `cudaStream_t` or `CUstream` whose work comes before reads and writes of this tensor in the
- * calls that follow: as `Tensor::on`. Null and (void*)1 are CUDA's legacy default stream, (void*)2
- * is the calling thread's. Without one the program has waited for all such work before a call.
- * TUTTI_INVALID_ARGUMENT for a tensor that is not on a GPU. */
+/* Sets the tensor's stream, a `cudaStream_t` or `CUstream`. Later calls read and write the tensor
+ * only after the work that is in the stream at the time of the call, as with `Tensor::on`. If a
+ * tensor has no stream, the program must wait for all such work before a call.
+ *
+ * Null and (void*)1 are CUDA's legacy default stream, and (void*)2 is the default stream of the
+ * calling thread. TUTTI_INVALID_ARGUMENT if the tensor is not on a GPU. */
 TUTTI_EXPORT int tutti_tensor_set_stream(tutti_tensor* tensor, void* stream);
-/* Copies all elements to a tensor of the same dtype and shape, between any of the CPU and one GPU,
- * after the work in their streams. Blocks until that is done. */
+/* Copies all elements of `from` to `to`, which has the same dtype and shape. Each of the two is on
+ * the CPU or on the same GPU. The copy begins after the work in the tensors' streams. Blocks until
+ * the copy is done. */
 TUTTI_EXPORT int tutti_tensor_copy(const tutti_tensor* from, const tutti_tensor* to);
 TUTTI_EXPORT void* tutti_tensor_data(const tutti_tensor* tensor);
-/* The dimensions live as long as the handle. `rank` may be null. */
+/* Returns the dimensions, which live as long as the handle, and writes their number to `rank`.
+ * `rank` may be null. */
 TUTTI_EXPORT const int64_t* tutti_tensor_dims(const tutti_tensor* tensor, size_t* rank);
 TUTTI_EXPORT int tutti_tensor_dtype(const tutti_tensor* tensor);
-/* {-1, -1} for a null pointer. */
+/* Returns {-1, -1} for a null pointer. */
 TUTTI_EXPORT tutti_device tutti_tensor_device(const tutti_tensor* tensor);
-/* Elements and bytes. */
+/* The number of elements, and of bytes. */
 TUTTI_EXPORT size_t tutti_tensor_count(const tutti_tensor* tensor);
 TUTTI_EXPORT size_t tutti_tensor_bytes(const tutti_tensor* tensor);
 
-/* What one key carries in a call: one tensor, or one for each device of this process. */
+/* The tensors of one key in a call: one tensor, or one tensor for each device of this process. */
 typedef struct tutti_values {
   const tutti_tensor* const* tensors;
   size_t count;
@@ -181,116 +207,146 @@ typedef struct tutti_values {
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
-/* `options` may be null: then the environment's. Collective and blocking for `dist_sync_mpi`; the
- * first store of a process starts MPI, if nobody has, which waits for every rank of the job, also
- * where the option `ranks` names some of them. With a parameter server it blocks until all of the
- * job is there. TUTTI_TIMEOUT when some do not come, TUTTI_MISMATCH when they disagree. */
+/* Creates a store. If `options` is null, it uses the options of the environment.
+ *
+ * - `dist_sync_mpi`: collective and blocking. The first store of a process starts MPI, unless the
+ *   program has done so. Starting MPI waits for every rank of the job, even if the option `ranks`
+ *   names only some of them.
+ * - Parameter server: blocks until every process of the job is there.
+ *
+ * TUTTI_TIMEOUT if some ranks or processes do not come. TUTTI_MISMATCH if they disagree.
+ * KVStore::create lists all errors. */
 TUTTI_EXPORT int tutti_store_create(const char* type, const tutti_options* options,
                                     tutti_store** store);
-/* Closes the store, blocks until then, and fails with what ended the store if no call has told it.
- * With `dist_sync_mpi` rank 0 waits for all ranks to close theirs. TUTTI_INVALID_ARGUMENT in a
- * callback or a `release`. It is to be destroyed all the same. */
+/* Closes the store, and blocks until it is closed. With `dist_sync_mpi`, rank 0 waits until all
+ * ranks have closed their stores. If the store had ended by an error that no call has returned yet,
+ * this function returns that error. TUTTI_INVALID_ARGUMENT in a callback or a `release`. The caller
+ * must still destroy the store. */
 TUTTI_EXPORT int tutti_store_close(tutti_store* store);
-/* Closes the store, and blocks until then. No other thread may use it. In a callback or a `release`
- * it ends the process. */
+/* Closes the store, blocks until it is closed, and destroys it. No other thread may use the store
+ * meanwhile. In a callback or a `release` this call ends the process. */
 TUTTI_EXPORT void tutti_store_destroy(tutti_store* store);
 
-/* The type as asked for, in lower case; lives as long as the store. */
+/* The type that was passed to `tutti_store_create`, in lower case. The text lives as long as the
+ * store. */
 TUTTI_EXPORT const char* tutti_store_type(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_rank(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_num_workers(const tutti_store* store);
-/* Among the processes on this machine, and how many machines there are; with a parameter server
- * among its workers, by the names of their hosts. */
+/* This process's index among the processes on its machine, their number, and the number of
+ * machines. With a parameter server these count workers alone, and workers whose hosts have the
+ * same name count as on one machine. */
 TUTTI_EXPORT int tutti_store_local_rank(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_local_size(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_nodes(const tutti_store* store);
 
 typedef enum tutti_reduce_op { TUTTI_SUM = 0, TUTTI_AVERAGE, TUTTI_MIN, TUTTI_MAX } tutti_reduce_op;
 
-/* Choices of one call. All zero is the default. */
+/* Choices for one call. If all fields are 0, they have their defaults. */
 typedef struct tutti_call_options {
-  int priority; /* higher goes first */
+  int priority; /* a higher priority goes first */
   int op;       /* tutti_reduce_op */
 } tutti_call_options;
 
-/* The calls below take `count` keys and as many entries of each list. `options` may be null. They
- * return at once; `pending` gets a handle on the outcome, or may be null: then nobody waits.
- * Outputs of one call must not overlap in memory: TUTTI_INVALID_ARGUMENT. Those of two calls in
- * flight are not compared. They return what this rank sees alone: TUTTI_INVALID_ARGUMENT,
- * TUTTI_DUPLICATE_KEY for a key in flight, TUTTI_UNSUPPORTED for a type that has no such call and
- * in a forked child, TUTTI_ABORTED once the store is closed, or what ended it. What comes of the
- * other ranks, such as TUTTI_MISMATCH, TUTTI_TIMEOUT and TUTTI_PEER_LOST, is the outcome's. */
+/* The next calls take `count` keys, and lists with as many entries. `options` may be null. The
+ * calls return at once.
+ *
+ * `pending` gets a handle for the call's outcome. It may be null if nobody is to wait for the
+ * outcome.
+ *
+ * The outputs of one call must not overlap in memory: TUTTI_INVALID_ARGUMENT. tutti does not
+ * compare the outputs of two calls in flight.
+ *
+ * The call itself returns the errors that this rank sees alone:
+ * - TUTTI_INVALID_ARGUMENT;
+ * - TUTTI_DUPLICATE_KEY for a key that is in flight or stands twice in the call (KVStore says in
+ *   which types);
+ * - TUTTI_UNSUPPORTED if the store's type does not have the call, and in a forked child;
+ * - TUTTI_ABORTED if the store is closed, and the error that ended the store, if one did.
+ *
+ * The outcome has the errors that involve other ranks, such as TUTTI_MISMATCH, TUTTI_TIMEOUT and
+ * TUTTI_PEER_LOST. */
 
-/* Collective. Reduces a key's `ins` over this process's devices and all ranks, and gives the result
- * to every one of its `outs`, which may be `ins`. */
+/* Collective. Reduces a key's `ins` over this process's devices and over all ranks, and writes the
+ * result to each of its `outs`. `outs` may be the same tensors as `ins`. */
 TUTTI_EXPORT int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys,
                                       const tutti_values* ins, const tutti_values* outs,
                                       const tutti_call_options* options, tutti_pending** pending);
-/* Collective. Gives the first value of rank `root_rank` to every value of every rank; `op` means
- * nothing. All types but `dist_sync_mpi` store it under the key, too. */
+/* Collective. Writes the first value of rank `root_rank` to every value of every rank, and ignores
+ * `op`. All types but `dist_sync_mpi` also store the value under the key. */
 TUTTI_EXPORT int tutti_store_broadcast(tutti_store* store, size_t count, const tutti_key* keys,
                                        const tutti_values* values, int root_rank,
                                        const tutti_call_options* options, tutti_pending** pending);
-/* Collective. Reduces as pushpull does, and gives every one of a key's `outs` this rank's shard of
- * the result, as `tutti_shard` says it. TUTTI_UNSUPPORTED with a parameter server. */
+/* Collective. Reduces as pushpull does, and writes this rank's shard of the result to each of a
+ * key's `outs`. `tutti_shard` gives the elements of the shard. TUTTI_UNSUPPORTED with a parameter
+ * server. */
 TUTTI_EXPORT int tutti_store_reduce_scatter(tutti_store* store, size_t count, const tutti_key* keys,
                                             const tutti_values* ins, const tutti_values* outs,
                                             const tutti_call_options* options,
                                             tutti_pending** pending);
-/* Collective. Puts the ranks' shards, of each rank its first `ins`, together, and gives the whole
- * to every one of a key's `outs`. Ends in TUTTI_ABORTED when a rank has joined. TUTTI_UNSUPPORTED
- * with a parameter server. */
+/* Collective. Puts the ranks' shards together, and writes the whole tensor to each of a key's
+ * `outs`. Each rank contributes the first of its `ins`. The outcome is TUTTI_ABORTED if a rank has
+ * joined. TUTTI_UNSUPPORTED with a parameter server. */
 TUTTI_EXPORT int tutti_store_allgather(tutti_store* store, size_t count, const tutti_key* keys,
                                        const tutti_values* ins, const tutti_values* outs,
                                        const tutti_call_options* options, tutti_pending** pending);
-/* Collective. Sends every rank a share of `in`, and fills `out` with the ranks' shares for this
- * one; they lie there by receiver and by sender. Rank s sends rank r counts[s * num_workers + r]
- * elements; all ranks pass the same counts, which are copied, else the outcome is TUTTI_MISMATCH.
- * Fails as allgather does. */
+/* Collective. Sends each rank its share of `in`, and fills `out` with the shares that the ranks
+ * send to this rank. The shares lie one after the other, in `in` ordered by receiver and in `out`
+ * ordered by sender. Rank s sends counts[s * num_workers + r] elements to rank r. tutti copies
+ * `counts`. All ranks pass the same counts; otherwise the outcome is TUTTI_MISMATCH. Fails as
+ * allgather does. */
 TUTTI_EXPORT int tutti_store_all_to_all(tutti_store* store, tutti_key key, const tutti_tensor* in,
                                         const tutti_tensor* out, const size_t* counts,
                                         size_t count_of_counts, const tutti_call_options* options,
                                         tutti_pending** pending);
-/* Replaces a key's stored value by the sum (or `op`) of its `values`, or updates it by that once
- * there is an optimizer. Collective in `dist_sync` and its kin, which merge the n-th push of every
- * worker. TUTTI_INVALID_ARGUMENT for a key without a stored value or of another dtype or shape,
- * which with a parameter server is the outcome's. TUTTI_UNSUPPORTED with `dist_sync_mpi`. */
+/* Replaces a key's stored value by the sum (or by the result of `op`) of its `values`. Once the
+ * store has an optimizer, push updates the stored value by that sum instead. Collective in the
+ * synchronous types of a parameter server, which merge the n-th push of every worker.
+ * TUTTI_UNSUPPORTED with `dist_sync_mpi`.
+ *
+ * TUTTI_INVALID_ARGUMENT if the key has no stored value, or one of another dtype or shape. With a
+ * parameter server this error is in the outcome. */
 TUTTI_EXPORT int tutti_store_push(tutti_store* store, size_t count, const tutti_key* keys,
                                   const tutti_values* values, const tutti_call_options* options,
                                   tutti_pending** pending);
-/* Copies a key's stored value to every one of its `outs`. Not collective. Fails as push does. */
+/* Copies a key's stored value to each of its `outs`. Not collective. Fails as push does. */
 TUTTI_EXPORT int tutti_store_pull(tutti_store* store, size_t count, const tutti_key* keys,
                                   const tutti_values* outs, const tutti_call_options* options,
                                   tutti_pending** pending);
 
-/* As the rank of `tutti_store_recv`: whoever sends. */
+/* Pass this as the rank of `tutti_store_recv` to receive from any other rank. */
 #define TUTTI_ANY_RANK (-1)
 
-/* Sends a tensor on the CPU, of any shape, to one other rank, which calls `tutti_store_recv` for it
- * with the same tag, dtype and number of elements. With `dist_sync_mpi` alone, and not collective:
- * KVStore::send says more. Both return at once; both outcomes come when the receiver has all
- * elements, or are TUTTI_MISMATCH or TUTTI_TIMEOUT, on both ranks, TUTTI_ABORTED or
- * TUTTI_PEER_LOST. After a TUTTI_TIMEOUT both ranks must make their calls again.
- * They return TUTTI_INVALID_ARGUMENT for a rank that there is not, for this one and for a tag below
- * 0, TUTTI_UNSUPPORTED for other types and for a tensor on a GPU. `pending` may be null. */
+/* Sends a tensor to one other rank, which calls `tutti_store_recv` for it with the same tag, dtype
+ * and number of elements. The tensor is on the CPU, and has any shape. Only `dist_sync_mpi` has
+ * these two calls. They are not collective. KVStore::send describes them in full.
+ *
+ * Both calls return at once. Both outcomes come when the receiver has all elements. An outcome may
+ * also be TUTTI_MISMATCH or TUTTI_TIMEOUT, which come to both ranks, TUTTI_ABORTED, TUTTI_PEER_LOST
+ * or TUTTI_INTERNAL. After a TUTTI_TIMEOUT both ranks must make their calls again.
+ *
+ * The calls return TUTTI_INVALID_ARGUMENT if the rank does not exist or is this rank itself, and
+ * for a tag below 0. They return TUTTI_UNSUPPORTED for other store types, and for a tensor on a
+ * GPU. `pending` may be null. */
 TUTTI_EXPORT int tutti_store_send(tutti_store* store, const tutti_tensor* tensor, int to_rank,
                                   int tag, tutti_pending** pending);
-/* `from_rank` may be TUTTI_ANY_RANK. The call writes the sender's rank to `source`, which lives
- * until the call is done, unless it is null. */
+/* Receives a tensor from `from_rank`, which may be TUTTI_ANY_RANK. Unless `source` is null, tutti
+ * writes the sender's rank to it; `source` must live until the call is done. */
 TUTTI_EXPORT int tutti_store_recv(tutti_store* store, const tutti_tensor* tensor, int from_rank,
                                   int tag, int* source, tutti_pending** pending);
 
-/* These do not return before they are done. From here to num_dead_node all but
- * set_gradient_compression are TUTTI_UNSUPPORTED with `dist_sync_mpi`. */
+/* The next functions return when they are done. With `dist_sync_mpi`, all of them up to
+ * tutti_store_num_dead_node are TUTTI_UNSUPPORTED, except for
+ * tutti_store_set_gradient_compression. */
 
-/* Stores a copy of each key's first value. With a parameter server it is collective, worker 0's
- * value is stored, and it blocks until every worker has called it. TUTTI_INVALID_ARGUMENT for a key
- * that has a value already. */
+/* Stores a copy of each key's first value. With a parameter server it is collective: it stores
+ * worker 0's value, and blocks until every worker has called it. TUTTI_INVALID_ARGUMENT if a key
+ * already has a value. */
 TUTTI_EXPORT int tutti_store_init(tutti_store* store, size_t count, const tutti_key* keys,
                                   const tutti_values* values);
-/* Copies the rows of the stored value that a key's entry of `row_ids` names to every one of its
- * `outs`, whose other rows become zeros. Not collective. Blocks until the rows are there.
- * TUTTI_INVALID_ARGUMENT for a row that the value does not have, and as pull. */
+/* Copies some rows of a key's stored value to each of its `outs`, and fills their other rows with
+ * zeros. The key's entry of `row_ids` names the rows. Not collective. Blocks until the rows are
+ * there. TUTTI_INVALID_ARGUMENT for a row that the value does not have. Otherwise fails as pull
+ * does. */
 TUTTI_EXPORT int tutti_store_row_sparse_pull(tutti_store* store, size_t count,
                                              const tutti_key* keys, const tutti_values* outs,
                                              const tutti_tensor* const* row_ids);
@@ -300,15 +356,16 @@ typedef struct tutti_parameter {
   double value;
 } tutti_parameter;
 
-/* What multiplies the learning rate and the weight decay of one key. */
+/* Factors for one key. Its learning rate and its weight decay are the rule's, multiplied by
+ * these. */
 typedef struct tutti_factors {
   tutti_key key;
   double learning_rate;
   double wd;
 } tutti_factors;
 
-/* An update rule; tutti/optimizer.h has the names and parameters. Lists of no entries may be null.
- */
+/* An update rule. tutti/optimizer.h lists the names and parameters. A list without entries may be
+ * null. */
 typedef struct tutti_optimizer {
   const char* name;
   const tutti_parameter* parameters;
@@ -317,45 +374,53 @@ typedef struct tutti_optimizer {
   size_t factor_count;
 } tutti_optimizer;
 
-/* From now on the store updates its values by this rule. With a parameter server it is collective
- * and blocks until every worker, with `dist_async` worker 0 or the lowest that has not gone, has
- * called it; TUTTI_MISMATCH where they differ. TUTTI_INVALID_ARGUMENT for an unknown rule or
- * parameter and a value out of range. */
+/* From now on the store updates its values by this rule. With a parameter server it is collective,
+ * and blocks until every worker has called it; with asynchronous types until worker 0 has, or the
+ * lowest worker that is still there.
+ *
+ * TUTTI_INVALID_ARGUMENT for an unknown rule or parameter, and for a value out of range.
+ * TUTTI_MISMATCH if workers pass different rules. */
 TUTTI_EXPORT int tutti_store_set_optimizer(tutti_store* store, const tutti_optimizer* optimizer);
-/* Writes what the rule keeps of each key into a file and, unless `dump_optimizer` is 0, the rule.
- * Not collective: one worker is enough. Blocks until it is written. TUTTI_INVALID_ARGUMENT without
- * an optimizer, TUTTI_INTERNAL when the file cannot be written. */
+/* Writes what the rule keeps of each key to a file. Unless `dump_optimizer` is 0, it also writes
+ * the rule. Not collective: one worker is enough. Blocks until the file is written.
+ * TUTTI_INVALID_ARGUMENT if there is no optimizer. TUTTI_INTERNAL if it cannot write the file. */
 TUTTI_EXPORT int tutti_store_save_optimizer_states(tutti_store* store, const char* path,
                                                    int dump_optimizer);
-/* Takes them from such a file. With a parameter server it is collective and blocks until every
- * worker, with `dist_async` worker 0, has called it; worker 0's file is read, and all get its
- * error. TUTTI_INVALID_ARGUMENT for a file that is missing, damaged or of another rule. */
+/* Loads the states from such a file. With a parameter server it is collective, and blocks until
+ * every worker has called it; with asynchronous types until worker 0 has. It reads worker 0's file,
+ * and all workers get the error of that file. TUTTI_INVALID_ARGUMENT if the file is missing or
+ * damaged, or has the states of another rule. */
 TUTTI_EXPORT int tutti_store_load_optimizer_states(tutti_store* store, const char* path);
-/* The format in which tensors travel: "none", "fp16" or "bf16"; with a parameter server also "2bit"
- * and "1bit", which alone have a `threshold`; in them an element that is not finite makes the sum
- * so, and nothing of it stays for the next push. Every rank calls it alike before its first tensor,
- * later it is TUTTI_INVALID_ARGUMENT. With a parameter server it is collective and blocks until
- * every worker has called it; TUTTI_MISMATCH where they differ. */
+/* Sets the format in which tensors travel: "none", "fp16" or "bf16"; with a parameter server also
+ * "2bit" and "1bit", which use `threshold`. KVStore::set_gradient_compression describes them.
+ *
+ * Every rank calls it with the same value before its first tensor; later it is
+ * TUTTI_INVALID_ARGUMENT. With a parameter server it is collective, and blocks until every worker
+ * has called it; TUTTI_MISMATCH if they pass different formats. With "2bit" and "1bit", if one
+ * input element is NaN or infinite, so is that element of the sum, and nothing of it stays for the
+ * next push. */
 TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const char* kind,
                                                       double threshold);
-/* `*count` gets the number of the job's nodes that were lost. */
+/* Writes the number of the job's nodes that were lost to `*count`. */
 TUTTI_EXPORT int tutti_store_num_dead_node(tutti_store* store, int* count);
-/* Collective. Blocks until every rank has called it; does not wait for tensors in flight. */
+/* Collective. Blocks until every rank has called it. Does not wait for tensors in flight. */
 TUTTI_EXPORT int tutti_store_barrier(tutti_store* store);
-/* Collective, for a rank that ran out of data: until all have joined it adds nothing to what the
- * others reduce, and an average does not count it. Blocks until all have joined; `last` gets the
- * last rank to join, and may be null. TUTTI_UNSUPPORTED with a parameter server. */
+/* Collective. A rank that has run out of data calls this. Until all ranks have joined, it adds
+ * nothing to what the other ranks reduce, and an average does not count it. Blocks until all ranks
+ * have joined. Writes the last rank to join to `last`, which may be null. TUTTI_UNSUPPORTED with a
+ * parameter server. */
 TUTTI_EXPORT int tutti_store_join(tutti_store* store, int* last);
-/* A tensor in node-shared memory. It may outlive the store. Not collective. Blocks while the kernel
- * clears the memory. TUTTI_INTERNAL when there is not enough. */
+/* Allocates a tensor in memory that the ranks of a node share. The tensor may outlive the store.
+ * Not collective. Blocks while the kernel clears the memory. TUTTI_INTERNAL if there is not enough
+ * memory. */
 TUTTI_EXPORT int tutti_store_allocate(tutti_store* store, const int64_t* dims, size_t rank,
                                       int dtype, tutti_tensor** tensor);
-/* The same on a device; on a GPU it is memory of the device, with any contents. TUTTI_UNSUPPORTED
- * for a GPU in a store that takes tensors on the CPU. */
+/* Does the same on a device. On a GPU the tensor is memory of the device, with undefined contents.
+ * TUTTI_UNSUPPORTED for a GPU if the store takes no tensors on a GPU. */
 TUTTI_EXPORT int tutti_store_allocate_on(tutti_store* store, const int64_t* dims, size_t rank,
                                          int dtype, tutti_device device, tutti_tensor** tensor);
 
-/* The fields of tutti::Counters (tutti/counters.h), where each is explained. */
+/* The fields of tutti::Counters. tutti/counters.h explains each of them. */
 typedef struct tutti_counters {
   uint64_t tensors_reduced;
   uint64_t bytes_reduced;
@@ -372,42 +437,47 @@ typedef struct tutti_counters {
   uint64_t allocated_peak_bytes;
 } tutti_counters;
 
-/* `size` is sizeof(tutti_counters): a library that knows more counters than the program was built
- * with leaves those out, and one that knows fewer sets the rest to 0. */
+/* Reads the counters. `size` is sizeof(tutti_counters). A library that has more counters than the
+ * program knows leaves the further ones out; a library that has fewer sets the rest to 0. */
 TUTTI_EXPORT int tutti_store_counters(const tutti_store* store, tutti_counters* counters,
                                       size_t size);
-/* Sizes, limits and policies that this store uses, with where each comes from; for people. None in
- * stores of one process. */
+/* Lists the sizes, limits and policies that this store uses, and where each comes from. For people
+ * to read. The list is empty in stores of one process. */
 TUTTI_EXPORT int tutti_store_choices(const tutti_store* store, tutti_facts** facts);
 
-/* The elements [*begin, *end) of `count` that `rank` of `size` ranks has of a reduce_scatter. */
+/* Gives the shard of `rank` when `size` ranks share `count` elements in a reduce_scatter: the
+ * elements [*begin, *end). */
 TUTTI_EXPORT int tutti_shard(size_t count, int rank, int size, size_t* begin, size_t* end);
 
 /* ---- Outcomes -------------------------------------------------------------------------------- */
 
-/* Blocks until the call is done; returns the call's own error, every time. Not in a callback. */
+/* Blocks until the call is done, and returns the call's own error, every time.
+ * TUTTI_INVALID_ARGUMENT in a callback, unless the call is done already. */
 TUTTI_EXPORT int tutti_pending_wait(const tutti_pending* pending);
-/* As `tutti_pending_wait`, for at most so many seconds (0 looks only). `*done` gets whether the
- * call is done, also beside the call's own error; while it is not the code is TUTTI_OK. */
+/* Like `tutti_pending_wait`, but waits for at most `seconds`; 0 does not wait. Writes to `*done`
+ * whether the call is done, also when it returns the call's own error. If the call is not done, it
+ * returns TUTTI_OK. */
 TUTTI_EXPORT int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* done);
-/* Makes a stream, as in `tutti_tensor_set_stream`, wait for the call in place of this thread: work
- * that is enqueued there later finds the results. Blocks until the last copy to an output on a GPU
- * is issued; with outputs on the CPU until the call is done. TUTTI_INVALID_ARGUMENT in a callback,
- * and while the program captures the stream as a graph. */
+/* Makes a stream, instead of this thread, wait for the call: work that the program enqueues in the
+ * stream later finds the results. `stream` is as in `tutti_tensor_set_stream`. Blocks until the
+ * last copy to an output on a GPU is issued; with outputs on the CPU, until the call is done.
+ * TUTTI_INVALID_ARGUMENT in a callback, and while the program captures the stream as a graph. */
 TUTTI_EXPORT int tutti_pending_wait_on(const tutti_pending* pending, void* stream);
-/* 1 or 0; not 0 for a null pointer either. */
+/* Whether the call is done: 1 or 0. Returns -1 for a null pointer. */
 TUTTI_EXPORT int tutti_pending_done(const tutti_pending* pending);
 
-/* `error` is null when all went well; else valid until the callback returns. */
+/* A function that is called when a call is done. `error` is null if the call succeeded. Otherwise
+ * it is valid until the callback returns. */
 typedef void (*tutti_callback)(void* context, const tutti_error* error);
 
-/* Calls `callback` once, on the store's communication thread, or at once on this one when the call
- * is done already. It may submit calls, but not wait for one nor destroy the store, and is short:
- * meanwhile that thread moves nothing. TUTTI_UNSUPPORTED in a forked child where the call is not
- * done. */
+/* Calls `callback` once: on the store's communication thread, or at once on this thread if the call
+ * is already done. A callback may submit calls, but must not wait for a call or destroy the store.
+ * It should be short, because the communication thread moves nothing while it runs.
+ * TUTTI_UNSUPPORTED in a forked child if the call is not done. */
 TUTTI_EXPORT int tutti_pending_then(const tutti_pending* pending, tutti_callback callback,
                                     void* context);
-/* The call goes on; an error that nobody has waited for is logged. */
+/* Destroys the handle; the call goes on. If the call fails and nobody has waited for it, tutti logs
+ * the error. */
 TUTTI_EXPORT void tutti_pending_destroy(tutti_pending* pending);
 
 #ifdef __cplusplus

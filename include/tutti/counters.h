@@ -3,25 +3,36 @@
 
 namespace tutti {
 
-/// What a store has done on this rank since `create`, and what it holds. All values only grow,
-/// except `allocated_bytes`.
+/// Counts what a store has done on this rank since `create`, and the memory that it holds. Values
+/// never decrease, except for `allocated_bytes`. Sizes are in bytes.
 struct Counters {
-  std::uint64_t tensors_reduced = 0;  ///< completed pushes, pushpulls and reduce_scatters, by key
-  std::uint64_t bytes_reduced = 0;    ///< of their tensors, once for all devices
+  /// Completed pushes, pushpulls and reduce_scatters. A call with several keys counts once a key.
+  std::uint64_t tensors_reduced = 0;
+  /// Bytes of these tensors. A key counts once, however many devices it has.
+  std::uint64_t bytes_reduced = 0;
   std::uint64_t tensors_broadcast = 0;
   std::uint64_t bytes_broadcast = 0;
-  std::uint64_t tensors_gathered = 0;  ///< completed allgathers and all_to_alls
-  std::uint64_t bytes_gathered = 0;    ///< of their results, or what the busiest rank moves
-  std::uint64_t batches = 0;           ///< batches run; fusion makes them fewer than tensors
-  std::uint64_t control_messages = 0;  ///< sent to or received from the coordinator; no heartbeats
-  std::uint64_t bytes_between_nodes = 0;  ///< sent by this rank over MPI, or to parameter servers
-  std::uint64_t nodes = 1;                ///< nodes of the job, as found at `create`
-  /// Buffers of `dist_sync_mpi` on this rank, with its share of the node's shared segments. At most
-  /// `most_buffer_bytes`, plus the bytes for keys in flight that its comment names. Freed when the
-  /// store ends.
+  /// Completed allgathers and all_to_alls.
+  std::uint64_t tensors_gathered = 0;
+  /// For an allgather, the bytes of its result. For an all_to_all, the bytes that the busiest rank
+  /// sends or receives.
+  std::uint64_t bytes_gathered = 0;
+  /// Batches that the store has run. Fusion makes them fewer than tensors.
+  std::uint64_t batches = 0;
+  /// Messages sent to and received from the coordinator, without heartbeats.
+  std::uint64_t control_messages = 0;
+  /// Bytes that this rank has sent over MPI or to parameter servers.
+  std::uint64_t bytes_between_nodes = 0;
+  /// The number of the job's nodes, as `create` found it.
+  std::uint64_t nodes = 1;
+  /// Bytes of the buffers of `dist_sync_mpi` on this rank, with its share of the node's shared
+  /// segments. At most `most_buffer_bytes`, plus the bytes for keys in flight which the comment of
+  /// that function names. Freed when the store ends.
   std::uint64_t buffer_bytes = 0;
-  std::uint64_t allocated_bytes = 0;       ///< of tensors from `allocate` now, in whole pages
-  std::uint64_t allocated_peak_bytes = 0;  ///< ... and the most that ever was
+  /// Bytes of the tensors from `allocate` that exist now, in whole pages.
+  std::uint64_t allocated_bytes = 0;
+  /// The most that `allocated_bytes` ever was.
+  std::uint64_t allocated_peak_bytes = 0;
 };
 
 }  // namespace tutti

@@ -1,3 +1,3 @@
 #pragma once
-/// Everything in libtutti.so is hidden except what carries this mark.
+/// Marks a symbol as visible. All other symbols of libtutti.so are hidden.
 #define TUTTI_EXPORT __attribute__((visibility("default")))

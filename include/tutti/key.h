@@ -10,15 +10,19 @@
 
 namespace tutti {
 
-/// Names a tensor: an integer or a string. All keys of a store are of one kind. Its first call
-/// decides which, and then the other kind throws `invalid_argument`. Strings that begin with
-/// "tutti:" are of neither kind: they are for what is built on stores, and every store takes them.
-/// A store never forgets a key. Each takes 1.5 KiB on rank 0 and 0.8 KiB on other ranks (growth of
-/// resident memory with 100,000 keys of 20 bytes), so a program that makes up new names in every
-/// step needs more and more memory.
+/// The name of a tensor: an integer or a string.
+///
+/// The keys of a store are all integers or all strings. The store's first call decides which; then
+/// a key of the other kind throws `invalid_argument`. Strings that begin with "tutti:" are an
+/// exception: every store takes them. They are reserved for libraries that are built on stores.
+///
+/// An open store never forgets a key. In a `dist_sync_mpi` store each key takes 1.5 KiB on rank 0
+/// and 0.8 KiB on other ranks (measured as growth of resident memory, with 100,000 keys of 20
+/// bytes). So a program that makes up new names in every step needs more and more memory.
 class TUTTI_EXPORT Key {
  public:
-  /// A longer string is refused by every call that takes a key: `invalid_argument`.
+  /// The most bytes of a string. Every call that takes a key throws `invalid_argument` for a longer
+  /// one.
   static constexpr std::size_t max_bytes = 1024;
 
   // Implicit, so that `pushpull("w", ...)` and `pushpull(3, ...)` read as they do in MXNet.
@@ -35,16 +39,17 @@ class TUTTI_EXPORT Key {
   std::int64_t integer() const { return std::get<std::int64_t>(value_); }
   const std::string& string() const { return std::get<std::string>(value_); }
 
-  /// For messages: `3` or `'fc1_weight'`. Always one line: quotes, backslashes, unprintable
-  /// characters and what is not UTF-8 are escaped. Of more than 128 bytes the middle is left out.
+  /// The key as messages show it: `3` or `'fc1_weight'`. It is always one line: quotes,
+  /// backslashes, unprintable characters and bytes that are not UTF-8 are escaped. If it is longer
+  /// than 128 bytes, its middle is left out.
   std::string describe() const;
 
-  // Written by hand, for std::variant compares through a table of functions, which takes longer.
+  // Written by hand: std::variant compares through a table of functions, which takes longer.
   friend bool operator==(const Key& a, const Key& b) {
     if (a.is_integer() != b.is_integer()) return false;
     return a.is_integer() ? a.integer() == b.integer() : a.string() == b.string();
   }
-  /// Integers before strings.
+  /// Integers come before strings.
   friend std::strong_ordering operator<=>(const Key& a, const Key& b) {
     if (a.is_integer() != b.is_integer()) return b.is_integer() <=> a.is_integer();
     return a.is_integer() ? a.integer() <=> b.integer() : a.string() <=> b.string();

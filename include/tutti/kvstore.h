@@ -18,16 +18,18 @@
 
 namespace tutti {
 
-/// Per-call choices.
+/// Choices for one call.
 struct CallOptions {
-  /// Higher goes first among tensors that are ready together. Where ranks differ the maximum wins.
-  /// With a parameter server: among those that this worker has yet to send, but for one key in the
-  /// order of its calls.
+  /// A higher priority goes first.
+  /// - `dist_sync_mpi`: among the tensors that all ranks have submitted. If ranks pass different
+  ///   priorities for a key, the maximum counts.
+  /// - Parameter server: among the tensors that this worker has not sent yet. Calls for the same
+  ///   key keep their order.
   int priority = 0;
   ReduceOp op = ReduceOp::sum;
 };
 
-/// As the rank of a `recv`: takes what any other rank sends.
+/// Pass this as the rank of a `recv` to receive from any other rank.
 inline constexpr int any_rank = -1;
 
 class Backend;
@@ -37,300 +39,451 @@ struct MethodCall;
 struct PeerRequest;
 struct SettingCall;
 
-/// The store: named tensors exchanged between devices, processes and machines.
+/// A store exchanges named tensors between devices, processes and machines.
 ///
-/// All methods are thread-safe. Calls that return a `Pending` never wait for other ranks. A key
-/// twice in one call throws `duplicate_key`, and with `dist_sync_mpi` so does a second call for a
-/// key in flight. Tensors are borrowed until the `Pending` is done. Where two outputs of one call
-/// overlap in memory, the call throws `invalid_argument`; only in a broadcast two keys may share
-/// one tensor. The outputs of two calls in flight are not compared: if they overlap, their contents
-/// are undefined.
+/// Threads: all methods are thread-safe. Methods that return a `Pending` never wait for other
+/// ranks.
 ///
-/// Tensors on a GPU are for `dist_sync_mpi`, `device`, `local_allreduce_device` and `nccl`, which
-/// takes no others; those of one key are on one GPU (`Options::gpu`). See `Tensor::on` and
-/// `Pending::wait_on` for streams. In stores of one process values stay on the GPU, and calls
-/// enqueue work there; with an optimizer, whose rules run on the host, push and pushpull wait for
-/// the gradient.
+/// Ownership: the store borrows the tensors of a call until the call's `Pending` is done.
 ///
-/// In steps that repeat `dist_sync_mpi` takes nothing from the heap, except for
-/// inputs that overlap another key's output, for several devices, for `Pending::then`, `send` and
-/// `recv`. In a forked child of the process that created the store every method that exchanges or
-/// changes something throws `unsupported`.
+/// Overlapping outputs: a call throws `invalid_argument` if two of its outputs overlap in memory.
+/// There are two exceptions: two keys of one broadcast may share a tensor, and a key that stands
+/// twice in a call may name the same output both times. The store does not compare the outputs of
+/// two calls in flight: if they overlap, their contents are undefined.
+///
+/// A key that stands twice in one call:
+/// - `dist_sync_mpi`, and reduce_scatter and allgather in every type, throw `duplicate_key`.
+/// - The parameter-server and local types put the key's tensors together, as if the call had given
+///   them as one list. Only init and broadcast throw `invalid_argument` there.
+///
+/// A call for a key that is still in flight throws `duplicate_key` with `dist_sync_mpi`. The other
+/// types accept it.
+///
+/// GPUs: the types `dist_sync_mpi`, `device`, `local_allreduce_device` and `nccl` take tensors on a
+/// GPU. `nccl` takes no other tensors. All tensors of one key are on one GPU (`Options::gpu`).
+/// `Tensor::on` and `Pending::wait_on` describe streams. Stores of one process keep values on the
+/// GPU, and their calls enqueue work there. Update rules run on the host, so with an optimizer push
+/// and pushpull wait for the gradient.
+///
+/// Heap: once its steps repeat, a `dist_sync_mpi` store allocates nothing from the heap, except
+/// for:
+/// - inputs that overlap the output of another key,
+/// - several devices,
+/// - `Pending::then`, `send` and `recv`.
+///
+/// Forked children: a child that is forked from the process that created the store gets
+/// `unsupported` from every method that exchanges or changes something.
 class TUTTI_EXPORT KVStore {
  public:
-  /// `type` (any case) is one of: dist_sync_mpi; dist, dist_sync, dist_async, dist_sync_device,
-  /// dist_device_sync, dist_async_device, dist_device_async; local, local_update_cpu,
-  /// local_allreduce_cpu; device, local_allreduce_device; nccl. For `dist_sync_mpi` it is
-  /// collective over MPI_COMM_WORLD, blocking (see `create_timeout`), and initialises MPI if
-  /// nobody has; threads of one process take turns. Throws `invalid_argument` for an unknown type
-  /// or an option out of its range, `unsupported` for a type this build does not have and in a
-  /// child of a process that created a store, `mismatch` when ranks disagree. Of several processes
-  /// with the environment of one rank (a rank and what it started) the first to create a
-  /// `dist_sync_mpi` store is the rank; the others get `unsupported`, also after it has ended.
+  /// Creates a store.
   ///
-  /// `dist_sync_mpi` throws `timeout` when ranks do not come. It may be called again: the ranks
-  /// that then call it make the store, though some gave up before. It throws `peer_lost`, naming
-  /// the rank, when a rank on this machine ends, or is stopped for `heartbeat_timeout`. Under
-  /// `scripts/launch.py` it throws that within seconds for a rank of the store that ends on any
-  /// machine, with whatever status, before its own `create` or during it; the message has the
-  /// host, and the exit code or the signal. Without that launcher
-  /// - a rank that ends before its `create` is seen where all ranks run on one machine;
-  /// - other machines hear of a lost rank as soon as a rank beside it has told them, which needs an
-  ///   earlier `create` over these ranks, or that all have begun this one;
-  /// - where no rank of the store is beside the lost one, or the launcher sets no PMIX_RANK, the
-  ///   others notice nothing until the ranks are connected, and `create` throws `timeout`.
+  /// `type` is one of these names, in upper or lower case:
+  /// - MPI: dist_sync_mpi
+  /// - parameter server: dist, dist_sync, dist_sync_device, dist_device_sync, dist_async,
+  ///   dist_async_device, dist_device_async
+  /// - one process, values on the CPU: local, local_update_cpu, local_allreduce_cpu
+  /// - one process, values on devices: device, local_allreduce_device
+  /// - one process, values on a GPU: nccl
   ///
-  /// A timeout between machines may be `internal`: the job must end. Nothing interrupts MPI_Init:
-  /// where it would wait for a lost rank or longer than `create_timeout`, the process says for whom
-  /// and ends with status 1.
+  /// Under `scripts/launch.py --mode mpi` the synchronous parameter-server names mean
+  /// dist_sync_mpi, and the asynchronous ones throw `unsupported`. Under `--mode ps` dist_sync_mpi
+  /// throws `unsupported`.
   ///
-  /// `dist_sync`, `dist_async` and their kin join the parameter-server job that DMLC_PS_ROOT_URI,
-  /// DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER and TUTTI_JOB_KEY tell of, as
-  /// `scripts/launch.py --mode ps` sets them, and block until all of it is there. They throw
-  /// `invalid_argument` for what is missing there, `mismatch` when processes differ, `timeout` when
-  /// some do not come, naming those. Under that launcher they throw `peer_lost` within seconds when
-  /// a worker, a server or the scheduler ends, with whatever status, before all have come; the
-  /// message has its host, and the exit code or the signal. They have no reduce_scatter, allgather,
-  /// all_to_all and join; each says what to call instead.
+  /// Errors of all types:
+  /// - `invalid_argument`: the type is unknown, or an option is out of its range;
+  /// - `unsupported`: this build does not have the type, or this process is a child of one that
+  ///   created a store;
+  /// - `mismatch`: the ranks disagree.
   ///
-  /// Such a job has one store after another. All workers create each of them, of whatever type they
-  /// agree on, and it begins without keys and optimizer; servers that keep a state on the disk go
-  /// on from what the store before left there. While this process has an open one `create` throws
-  /// `invalid_argument` at once: close that one, or use it. `create` throws `peer_lost`, which
-  /// names the worker, when another worker's process has ended since the store before. Scheduler
-  /// and servers end when all workers' processes have ended.
+  /// **`dist_sync_mpi`.** The call is collective over MPI_COMM_WORLD, or over `Options::ranks`. It
+  /// blocks until all these ranks have called it; `Options::create_timeout` bounds each of its
+  /// steps. It initialises MPI unless the program has done so. If several threads of a process
+  /// create stores, they take turns.
+  ///
+  /// A rank and the processes that it started may share one environment, which names one rank. Then
+  /// the first of them to create a `dist_sync_mpi` store is the rank. The others get `unsupported`,
+  /// even after the first has ended.
+  ///
+  /// More errors of `dist_sync_mpi`:
+  /// - `timeout`: some ranks have not called `create`. The program may call `create` again: the
+  ///   ranks that call it then make the store, even if some of them gave up before.
+  /// - `internal`: the time was up while MPI connected several machines. MPI cannot take back this
+  ///   step, so no store can be created any more: the job must end.
+  /// - `peer_lost`: a rank has ended, or a rank on this machine has been stopped for
+  ///   `heartbeat_timeout`. The error names the rank.
+  ///
+  /// Under `scripts/launch.py`, `create` throws `peer_lost` within seconds after a rank of the
+  /// store has ended: on any machine, with any exit status, before that rank's own `create` or
+  /// during it. The message has the rank's host, and its exit code or signal.
+  ///
+  /// Without that launcher, a rank's end is noticed as follows:
+  /// - If all ranks run on one machine, the others notice the end even if the rank had not called
+  ///   `create` yet.
+  /// - On several machines, the ranks on the lost rank's machine notice it and tell the others.
+  ///   Other machines learn of the loss only if these ranks created a store before, or if every
+  ///   rank has already entered this `create`.
+  /// - If no other rank of the store runs on the lost rank's machine, or if the MPI launcher does
+  ///   not set PMIX_RANK, nobody notices the end until the ranks are connected. `create` then
+  ///   throws `timeout`.
+  ///
+  /// Nothing can interrupt MPI_Init. If MPI_Init would wait for a lost rank, or longer than
+  /// `create_timeout`, the process logs which ranks it waits for and exits with status 1.
+  ///
+  /// **Parameter server.** The process joins the job that these variables describe:
+  /// DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER and TUTTI_JOB_KEY.
+  /// `scripts/launch.py --mode ps` sets them. The call blocks until every process of the job is
+  /// there.
+  ///
+  /// More errors of these types:
+  /// - `invalid_argument`: one of the variables is missing, or this process has an open store of
+  ///   such a type. Close that store, or use it.
+  /// - `mismatch`: processes of the job differ.
+  /// - `timeout`: some processes have not come. The error names them.
+  /// - `peer_lost`: under `scripts/launch.py`, a worker, a server or the scheduler ended before all
+  ///   had come, with whatever status. This error comes within seconds, and its message has the
+  ///   host, and the exit code or signal. Under any launcher: another worker's process has ended
+  ///   since the store before; the error names that worker.
+  ///
+  /// A job has one store after another. All workers create each of them, with a type on which they
+  /// agree, and each begins without keys and without an optimizer. Servers that keep their state on
+  /// disk go on from the state that the previous store left there. The scheduler and the servers
+  /// end when all workers' processes have ended. These types have no reduce_scatter, allgather,
+  /// all_to_all and join; the error of each says what to call instead.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 
   /// For `create` alone: Backend is not part of the API.
   explicit KVStore(std::unique_ptr<Backend> backend);
-  /// Closes the store as `close` does, but throws nothing: where `close` would have thrown, a
-  /// process that exits with status 0 ends with 1. Destroy a store before `main` returns, and never
-  /// in a callback or a tensor's deleter: that ends the process.
+  /// Closes the store like `close`, and blocks as long, but throws nothing. If `close` would have
+  /// thrown, a process that exits with status 0 exits with status 1 instead.
   ///
-  /// A process that exits with status 0 calls MPI_Finalize if tutti initialised MPI. There, whoever
-  /// calls it, it waits until all ranks come, and says for whom after `stall_report_after`. A rank
-  /// on this machine that has died, or is stopped for `heartbeat_timeout`, and any rank after
-  /// `key_timeout`, is not waited for: the process ends at once with status 1. With another status
-  /// than 0 it does not wait.
+  /// Destroy a store before `main` returns. Do not destroy it in a callback or in a tensor's
+  /// deleter: that ends the process.
+  ///
+  /// **The end of the process.** If tutti initialised MPI, a process that exits with status 0 calls
+  /// MPI_Finalize. A process that exits with another status does not wait for other ranks. Whether
+  /// tutti or the program calls MPI_Finalize, the call waits until all ranks have called it. After
+  /// `stall_report_after` it logs for which ranks it waits. It stops waiting, and the process ends
+  /// at once with status 1, when:
+  /// - a rank on this machine has died,
+  /// - a rank on this machine has been stopped for `heartbeat_timeout`, or
+  /// - it has waited for any rank for `key_timeout`.
   ~KVStore();
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;
 
-  /// Closes the store. Tensors that have begun to move finish on every rank; other calls that need
-  /// this rank fail with `aborted` on the other ranks. Blocks until then, in every thread that
-  /// calls it. With `dist_sync_mpi` rank 0 waits until all ranks have closed theirs, and the first
-  /// rank of each node until its node has; and where another thread is in a barrier or a join,
-  /// that one ends first. Then methods that exchange or change something throw `aborted`.
+  /// Closes the store. Afterwards, methods that exchange or change something throw `aborted`. A
+  /// second call does nothing, and neither does a call in a forked child.
   ///
-  /// Throws what ended the store, such as `peer_lost`, if no other call has told it; the store is
-  /// closed all the same. Throws `invalid_argument` in a callback or a tensor's deleter. Again, and
-  /// in a forked child, it does nothing.
+  /// Calls in flight: tensors that have begun to move finish on every rank. Other calls that need
+  /// this rank fail with `aborted` on the other ranks.
+  ///
+  /// Blocks, in every thread that calls it, until all this is over. With `dist_sync_mpi`:
+  /// - Rank 0 waits until all ranks have closed their stores.
+  /// - The first rank of each machine waits until the ranks of its machine have closed theirs.
+  /// - If another thread of this process is in a barrier or a join, `close` waits until that call
+  ///   has ended.
+  ///
+  /// Errors:
+  /// - the error that ended the store, such as `peer_lost`, if no other call has thrown it yet. The
+  ///   store is closed all the same.
+  /// - `invalid_argument` in a callback or in a tensor's deleter.
   void close();
 
-  /// The type string asked for, lower-cased.
+  /// The type string that was passed to `create`, in lower case; "dist_sync_mpi" where the launcher
+  /// made the name mean that.
   const std::string& type() const;
-  /// This process's index and the number of processes; 0 and 1 for stores of one process.
+  /// This process's index, and the number of processes. A store of one process has 0 and 1.
   int rank() const;
   int num_workers() const;
-  /// This process's index among those on its machine, and their number; the machines' number. 0, 1
-  /// and 1 for stores of one process. With a parameter server the workers alone are counted, and
-  /// those whose hosts have one name are on one machine.
+  /// This process's index among the processes on its machine, their number, and the number of
+  /// machines. A store of one process has 0, 1 and 1. With a parameter server these count workers
+  /// alone, and workers whose hosts have the same name count as on one machine.
   int local_rank() const;
   int local_size() const;
   int nodes() const;
 
-  /// Reduces over this process's devices and all ranks, and gives the result to every `outs`.
-  /// `outs` may be `ins`. With `dist_sync_mpi` a key's list of `outs` may be empty on some ranks:
-  /// those contribute and get nothing, as in a reduce to the others. A key may have another dtype
-  /// and shape at each call, in every store type. Collective: every rank calls it once for the key,
-  /// in any order among keys. Throws `duplicate_key` and `invalid_argument` at the call; a
-  /// disagreement between ranks comes through the `Pending`. So does a `timeout`, to all ranks
-  /// alike: nothing counts; all may call again.
+  /// Reduces a key's `ins` over this process's devices and over all ranks, and writes the result to
+  /// each of the `outs`. `outs` may be the same tensors as `ins`.
+  ///
+  /// Returns at once. Collective: every rank calls it once for the key. Ranks may call it for
+  /// different keys in different orders.
+  ///
+  /// A key may have another dtype and shape at each call, in every store type, unless the store has
+  /// an optimizer (see `push`). With `dist_sync_mpi` some ranks may pass an empty list of `outs`:
+  /// they contribute to the result but do not receive it, as in a reduce to the other ranks.
+  ///
+  /// Errors:
+  /// - The call itself throws `duplicate_key` and `invalid_argument`.
+  /// - A disagreement between ranks comes through the `Pending`, as `mismatch`.
+  /// - A `timeout` also comes through the `Pending`, on all ranks alike. No rank's contribution was
+  ///   used; all ranks may call again.
   Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
 
-  /// Gives the root's first value to every `values` of every rank. Collective; throws as pushpull
-  /// does. In the parameter-server and local types it also stores that value under the key, in
-  /// place of what was there, of whatever shape: unlike `init`, it may name a key that is known.
+  /// Writes the first of the root's `values` to each of the `values` of every rank. Returns at
+  /// once. Collective. Fails as pushpull does.
+  ///
+  /// The parameter-server and local types also store the value under the key. It replaces the
+  /// stored value, if there is one, whatever its shape. So a broadcast, unlike `init`, may name a
+  /// key that already has a value.
   Pending broadcast(const Key& key, const Values& values, int root_rank, CallOptions options = {});
   Pending broadcast(const std::vector<Key>& keys, const std::vector<Values>& values, int root_rank,
                     CallOptions options = {});
 
-  // The two halves of a pushpull, for programs whose ranks keep a shard each, of the optimizer's
-  // state for example. reduce_scatter followed by allgather gives the same bits as pushpull. Both
-  // return at once, are collective and throw as pushpull does. In a store of one process the shard
-  // is the whole tensor, and nothing is stored under the key.
+  // reduce_scatter and allgather are the two halves of a pushpull. They are for programs in which
+  // each rank keeps one shard, for example of the optimizer's state. A reduce_scatter followed by
+  // an allgather gives the same bits as a pushpull. Both return at once, are collective, and fail
+  // as pushpull does. In a store of one process the shard is the whole tensor, and the store stores
+  // nothing under the key. Parameter-server types do not have them.
 
-  /// Reduces the `ins`, whole tensors, over this process's devices and all ranks, and gives every
-  /// `outs` this rank's shard of the result: the elements `shard(in.count(), rank(),
-  /// num_workers())` in row-major order. `outs` have the dtype of `ins`, that many elements
-  /// (perhaps none), and any shape; `ins` have the same shape on all ranks. An output may be
-  /// exactly this shard of an input. No rank gets the shard of a rank that has joined.
+  /// Reduces the `ins` over this process's devices and over all ranks, and writes this rank's shard
+  /// of the result to each of the `outs`. The shard consists of the elements `shard(in.count(),
+  /// rank(), num_workers())` in row-major order.
+  ///
+  /// Shapes: the `ins` are whole tensors, with the same shape on all ranks. The `outs` have the
+  /// dtype of the `ins`, as many elements as the shard (perhaps none), and any shape. An output may
+  /// be exactly this rank's shard of an input.
+  ///
+  /// If a rank has joined, nobody receives its shard.
   Pending reduce_scatter(const Key& key, const Values& ins, const Values& outs,
                          CallOptions options = {});
   Pending reduce_scatter(const std::vector<Key>& keys, const std::vector<Values>& ins,
                          const std::vector<Values>& outs, CallOptions options = {});
 
-  /// Puts the ranks' shards together and gives the whole tensor to every `outs` of every rank. Each
-  /// rank brings its first `ins`: `shard(out.count(), rank(), num_workers())` elements, in any
-  /// shape. `outs` have the same shape on all ranks. An input may be exactly this shard of an
-  /// output. The elements travel unchanged, whatever `set_gradient_compression` says. Ends in
-  /// `aborted`, naming the rank, when a rank has joined.
+  /// Puts the ranks' shards together, and writes the whole tensor to each of the `outs` of every
+  /// rank. Each rank contributes the first of its `ins`.
+  ///
+  /// Shapes: that input has `shard(out.count(), rank(), num_workers())` elements, in any shape. The
+  /// `outs` have the same shape on all ranks. An input may be exactly this rank's shard of an
+  /// output.
+  ///
+  /// The elements travel unchanged, whatever `set_gradient_compression` says. If a rank has joined,
+  /// the call ends in `aborted` and the error names that rank.
   Pending allgather(const Key& key, const Values& ins, const Values& outs,
                     CallOptions options = {});
   Pending allgather(const std::vector<Key>& keys, const std::vector<Values>& ins,
                     const std::vector<Values>& outs, CallOptions options = {});
 
-  /// Sends every rank a share of `in`, and fills `out` with the shares that the ranks send to this
-  /// one; a rank's share for itself is copied. `counts` says how large the shares are: its element
-  /// s * num_workers() + r is the number of elements that rank s sends to rank r, perhaps 0. The
-  /// shares lie one after the other, in `in` by receiver and in `out` by sender. So `in` has as
-  /// many elements as row `rank()` has together, `out` as many as column `rank()`; both have the
-  /// same dtype, any shape, and may be one tensor. Nothing moves that `counts` does not name, so a
-  /// gather is a matrix with one column that is not 0, and a scatter one with one such row.
+  /// Sends each rank its share of `in`, and fills `out` with the shares that the ranks send to this
+  /// rank. Copies the share that this rank has for itself. Parameter-server types do not have it.
   ///
-  /// Returns at once; `counts` is copied. Collective: all ranks pass the same dtype and the same
-  /// matrix, else the `Pending` ends in `mismatch`; a rank that knows its own row alone gathers
-  /// the others' by an `allgather`. Otherwise it throws as pushpull does. The elements travel
-  /// unchanged, whatever `set_gradient_compression` says. Ends in `aborted`, naming the rank, when
-  /// a rank has joined. Not offered by a parameter server.
+  /// `counts` is a matrix with one row for each sender and one column for each receiver: rank s
+  /// sends `counts[s * num_workers() + r]` elements, perhaps 0, to rank r. In `in` the shares lie
+  /// one after the other, ordered by receiver; in `out`, ordered by sender. So:
+  /// - `in` has as many elements as row `rank()` adds up to;
+  /// - `out` has as many elements as column `rank()` adds up to;
+  /// - both have the same dtype, each has any shape, and both may be one tensor.
+  ///
+  /// Nothing moves but what `counts` names. So a matrix with one column that is not 0 makes a
+  /// gather, and a matrix with one row that is not 0 makes a scatter.
+  ///
+  /// Returns at once, and copies `counts`. Collective: all ranks pass the same dtype and the same
+  /// matrix. A rank that knows its own row alone can get the other rows by an `allgather`. The
+  /// elements travel unchanged, whatever `set_gradient_compression` says.
+  ///
+  /// Errors, besides those of pushpull:
+  /// - `mismatch`, through the `Pending`: the ranks passed different dtypes or matrices;
+  /// - `aborted`, through the `Pending`: a rank has joined. The error names it.
   Pending all_to_all(const Key& key, const Tensor& in, const Tensor& out,
                      const std::vector<std::size_t>& counts, CallOptions options = {});
 
-  /// Sends a tensor to one other rank, which calls `recv` for it. With `dist_sync_mpi` alone; the
-  /// tensor is on the CPU. Not collective: the two ranks call it when they like, beside all other
-  /// calls, in several threads if they want, and keys and their order have nothing to do with it.
-  /// The first of several sends to one rank with one tag goes to the first `recv` there that takes
-  /// it. The tensor may be of any shape; its elements travel unchanged.
+  /// Sends a tensor to one other rank, which calls `recv` for it. Only `dist_sync_mpi` has send and
+  /// recv, and only for tensors on the CPU.
   ///
-  /// Both return at once, and their Pendings are done when the receiver has all elements: a send
-  /// waits for its recv, as MPI_Issend does. Two ranks that each wait for their send before they
-  /// call recv wait for each other. Until then the tensors are borrowed. They throw
-  /// `invalid_argument` for a rank that there is not, for this rank itself and for a tag below 0.
-  /// Through the `Pending` comes, naming the other rank,
-  /// - `mismatch`, on both, when dtypes or numbers of elements differ; both have then been taken;
-  /// - `timeout` when the other rank does not make its call within `key_timeout`. A call that ends
-  ///   so keeps its place in the order: the send or recv of the other rank that belongs to it ends
-  ///   in `timeout`, too, and takes nothing else. Both ranks must make their calls again;
-  /// - `aborted` when one of the two closes the store before they have met. `close` waits for those
-  ///   that have;
-  /// - `internal` when they have met, but no element moves for `key_timeout`, and for a minute at
-  ///   least. That ends the store;
-  /// - `peer_lost` when any rank of the store is lost.
+  /// Not collective: only the two ranks call them, at any time, beside all other calls and in as
+  /// many threads as they want. Keys and the order of other calls play no part. If a rank sends
+  /// several tensors to one rank with one tag, the first of them goes to the first `recv` there
+  /// that accepts it. The two tensors have the same dtype and number of elements; their shapes may
+  /// differ. The elements travel unchanged.
+  ///
+  /// Both calls return at once. Both Pendings are done when the receiver has all elements: a send
+  /// waits for its recv, as MPI_Issend does. If two ranks each wait for their send before they call
+  /// recv, they wait for each other. The tensors are borrowed until the Pendings are done.
+  ///
+  /// Errors at the call:
+  /// - `invalid_argument`: the rank does not exist or is this rank itself, or the tag is below 0;
+  /// - `unsupported`: the tensor is on a GPU.
+  ///
+  /// Errors through the `Pending`, which name the other rank:
+  /// - `mismatch`, on both ranks: the dtypes or numbers of elements differ. Both calls are over.
+  /// - `timeout`: the other rank did not make its call within `key_timeout`. The call that ends so
+  ///   keeps its place in the order. When the other rank makes the matching send or recv, that call
+  ///   ends in `timeout`, too, and is not paired with any other call. Both ranks must make their
+  ///   calls again.
+  /// - `aborted`: one of the two ranks closed its store before the two calls met. `close` waits for
+  ///   calls that have met.
+  /// - `internal`: the calls have met, but no element has moved for `key_timeout`, and for at least
+  ///   a minute. This ends the store.
+  /// - `peer_lost`: a rank of the store is lost.
   Pending send(const Tensor& tensor, int to_rank, int tag = 0);
-  /// Receives a tensor that one other rank sends: see `send`. From `any_rank` it takes the one with
-  /// this tag that was announced to this rank first; `source`, unless it is null, is written before
-  /// the Pending is done without an error, and lives until then. Where some rank has given up a
-  /// send with this tag, such a recv ends in `timeout` and names that rank, before it takes what
-  /// others send. After a recv from `any_rank` has ended in `timeout` by itself, the next send with
-  /// its tag ends so, too, whichever rank makes it.
+  /// Receives a tensor that one other rank sends; `send` describes both.
+  ///
+  /// `from_rank` may be `any_rank`. The recv then takes the send with this tag that was announced
+  /// to this rank first. Unless `source` is null, the store writes the sender's rank to it before
+  /// the `Pending` is done without an error; `source` must live until then.
+  ///
+  /// More `timeout` errors of a recv from `any_rank`:
+  /// - If some rank has given up a send with this tag, the recv ends in `timeout` and names that
+  ///   rank, before it takes a tensor that another rank sends.
+  /// - If the recv itself ends in `timeout`, the next send with its tag ends in `timeout`, too,
+  ///   whichever rank makes it.
   Pending recv(const Tensor& tensor, int from_rank, int tag = 0, int* source = nullptr);
 
-  // From here to num_dead_node: parameter-server and local types only, `unsupported` with
-  // `dist_sync_mpi`.
+  // The methods from here to num_dead_node are for the parameter-server and local types. With
+  // `dist_sync_mpi` they throw `unsupported`.
 
-  /// Stores a copy of each key's first value; with a parameter server worker 0's, and it blocks
-  /// until every worker has called it. Throws `invalid_argument` if one of the keys has a value
-  /// already; in a store of one process nothing is stored then, in others no such key.
-  void init(const std::vector<Key>& keys, const std::vector<Values>& values);
-  /// push replaces the stored value by the sum (or `op`) of all `values`; pull copies the stored
-  /// value to every `outs`. Both throw `invalid_argument` for a key without a stored value, and for
-  /// tensors of another dtype or shape than that. pushpull does both. It also changes the dtype and
-  /// shape of the stored value to those of its tensors; without a stored value it only reduces.
-  /// Once there is an optimizer, push and pushpull update the stored value by that sum instead, and
-  /// pushpull, too, wants a stored value of the same dtype and shape.
+  /// Stores a copy of each key's first value. With a parameter server the store keeps worker 0's
+  /// value, and the call blocks until every worker has called it.
   ///
-  /// With a parameter server what is wrong comes through the `Pending`, on every worker alike. A
-  /// key may be in flight several times: a worker's calls for it are done in their order, so a pull
-  /// follows the worker's last push. `dist_sync` and its kin merge the n-th push of every worker,
-  /// then update once. `dist_async` and its kin update by each push at once, whole, and need an
-  /// optimizer; `average` divides each push by the number of workers, and min and max are those of
-  /// one worker's devices.
+  /// Throws `invalid_argument` if one of the keys already has a value. A store of one process then
+  /// stores nothing; with a parameter server the other keys of the call get their values.
+  void init(const std::vector<Key>& keys, const std::vector<Values>& values);
+  /// push replaces the stored value by the sum (or by the result of `op`) of all `values`. pull
+  /// copies the stored value to each of the `outs`. Both return at once.
+  ///
+  /// Both fail with `invalid_argument` if the key has no stored value, or if the tensors have
+  /// another dtype or shape than the stored value.
+  ///
+  /// pushpull does both, with these differences:
+  /// - The stored value takes the dtype and shape of the call's tensors.
+  /// - If there is no stored value, pushpull only reduces.
+  ///
+  /// Once the store has an optimizer, push and pushpull use the sum as a gradient: they update the
+  /// stored value by it. pushpull then needs a stored value of the same dtype and shape, as push
+  /// does.
+  ///
+  /// With a parameter server:
+  /// - Errors come through the `Pending`, on every worker alike.
+  /// - A key may be in flight several times. The store does a worker's calls for a key in the order
+  ///   in which the worker made them, so a pull follows the worker's last push.
+  /// - The synchronous types (`dist_sync` and so on) merge the n-th push of every worker, and then
+  ///   update once.
+  /// - The asynchronous types (`dist_async` and so on) update once for each push, as soon as it
+  ///   arrives. Each update is applied whole. They need an optimizer. `average` divides each push
+  ///   by the number of workers; `min` and `max` are taken over the devices of one worker.
   Pending push(const std::vector<Key>& keys, const std::vector<Values>& values,
                CallOptions options = {});
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
                CallOptions options = {});
-  /// Copies some rows of the stored value to every `outs`, which have its dtype and shape; their
-  /// other rows become zeros. A row is what one index of the first dimension selects. `row_ids`: by
-  /// key, a tensor of any shape and dtype whose elements are whole numbers; a row may stand there
-  /// several times, and there may be none. Only these rows travel. Blocks. Throws
-  /// `invalid_argument` for a row that the value does not have, and as pull does.
+  /// Copies some rows of the stored value to each of the `outs`, and fills their other rows with
+  /// zeros. One index of the first dimension selects a row. Only these rows travel. Blocks.
+  ///
+  /// `outs` have the dtype and shape of the stored value. `row_ids` has one tensor for each key, of
+  /// any shape and dtype, whose elements are whole numbers. It may name a row several times, and it
+  /// may be empty.
+  ///
+  /// Throws `invalid_argument` for a row that the value does not have, and fails as pull does.
   void row_sparse_pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
                        const std::vector<Tensor>& row_ids);
 
-  /// From now on the store updates its values by this rule. Called again with the same rule, it
-  /// gives it new parameters, such as a learning rate, and keeps what the rule knows of each key.
-  /// Throws `invalid_argument` for an unknown rule or parameter, a value out of range and a key of
-  /// more than `Key::max_bytes`; then nothing has changed. With a parameter server every worker
-  /// calls it with the same rule, and it blocks until they have; with `dist_async` until worker 0
-  /// has, whose rule holds, or, once that has gone, the lowest worker that is there. A worker that
-  /// gives another one gets a `mismatch`. A `timeout` comes to every worker, with `dist_async` to
-  /// the one that waited; then nothing has changed, and those call again. Set lamb before a key's
-  /// first init or broadcast: the servers then keep its value in one piece, whose norm it needs.
+  /// From now on the store updates its values by this rule. A second call with the same rule gives
+  /// the rule new parameters, such as a learning rate, and keeps what the rule knows of each key.
+  ///
+  /// Throws `invalid_argument` for an unknown rule or parameter, a value out of range, and a key of
+  /// more than `Key::max_bytes`. Then nothing has changed.
+  ///
+  /// With a parameter server:
+  /// - Synchronous types: every worker calls it with the same rule. It blocks until all have called
+  ///   it.
+  /// - Asynchronous types: it blocks until worker 0 has called it, and worker 0's rule counts. If
+  ///   worker 0 has gone, the lowest worker that is still there takes its place.
+  /// - A worker that passes another rule gets `mismatch`.
+  /// - A `timeout` comes to every worker, or with asynchronous types to the worker that waited.
+  ///   Then nothing has changed, and these workers call again.
+  /// - Set lamb before a key's first init or broadcast. Lamb needs the norm of the whole value, so
+  ///   the servers then keep the value in one piece.
   void set_optimizer(const Optimizer& optimizer);
-  /// Writes what the rule keeps of each key, its momentum for example, and with `dump_optimizer`
-  /// the rule and its parameters, into a file. The file is replaced as a whole or not at all.
-  /// Throws `invalid_argument` when there is no optimizer, `internal` when it cannot be written.
+  /// Writes what the rule keeps of each key, such as its momentum, to a file. With `dump_optimizer`
+  /// it also writes the rule and its parameters. The file is replaced as a whole or not at all.
+  /// Blocks until the file is written.
+  ///
+  /// Throws `invalid_argument` if there is no optimizer, and `internal` if it cannot write the
+  /// file. The store lives on in both cases.
+  ///
   /// With a parameter server it gathers the states of all servers, after this worker's own earlier
-  /// calls, and blocks until then. Any worker may call it, one is enough, and each writes the file
-  /// that it names; in `dist_sync` all files are equal where the workers have made the same calls.
+  /// calls. It is not collective: one worker is enough, any worker may call it, and each worker
+  /// writes the file that it names. With synchronous types all these files are equal if the workers
+  /// have made the same calls.
   void save_optimizer_states(const std::string& path, bool dump_optimizer = false);
-  /// Takes them from such a file; the optimizer too, if it is there. Throws `invalid_argument` for
-  /// a file that is missing or damaged, and for the states of another rule; then nothing has
-  /// changed. States of another model are found when their key is pushed. A file fits any number of
-  /// servers, and stores of one process. With a parameter server every worker calls it, and it
-  /// blocks until they have, with `dist_async` until worker 0 has. Worker 0's file is read; the
-  /// others need none, and get its error, or that it has gone.
+  /// Loads the states from such a file, and the optimizer, too, if the file has it. The file fits
+  /// any number of servers, and stores of one process.
+  ///
+  /// Throws `invalid_argument` if the file is missing or damaged, or has the states of another
+  /// rule. Then nothing has changed. If the file has the states of another model, the error comes
+  /// when the program pushes the key concerned.
+  ///
+  /// With a parameter server every worker calls it, and it blocks until all have called it; with
+  /// asynchronous types until worker 0 has. The store reads worker 0's file. The other workers need
+  /// no file. They get the error of worker 0's file, or an error that worker 0 has gone.
   void load_optimizer_states(const std::string& path);
 
-  /// Nodes of the job (scheduler, servers and workers) that were lost since `create`; 0 in stores
-  /// of one process. Does not block.
+  /// How many nodes of the job (scheduler, servers and workers) were lost since `create`. 0 in
+  /// stores of one process. Does not block.
   int num_dead_node() const;
 
-  /// The format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks call
-  /// it with the same value before the first tensor; later it throws `invalid_argument`. Keys that
-  /// begin with "tutti:" do not count there in broadcast and allgather. With "fp16" a sum of a node
-  /// above 65504 becomes infinite. A store of one process sends nothing: it takes "none" and throws
-  /// `unsupported` for others.
+  /// Sets the format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks
+  /// call it with the same value before the first tensor. Broadcasts and allgathers of keys that
+  /// begin with "tutti:" do not count as a first tensor.
   ///
-  /// With a parameter server this is the format of gradients on their way to servers: of push and
-  /// pushpull with sum or average. Everything else travels whole, and so does what comes back. It
-  /// blocks until all workers have called it, who get a `mismatch` where they differ. There are
-  /// also "2bit" and "1bit", for f32, f16 and bf16; other tensors are refused. Each worker adds a
-  /// gradient to what it has not sent yet of the key, and takes off what it then sends: with "2bit"
-  /// +threshold, -threshold or 0 for each element (16 times fewer bytes than f32), with "1bit" +1
-  /// above the threshold, else -1 (32 times fewer). An element that is not finite makes the sum so,
-  /// and nothing of it stays for the next push: with "2bit" it arrives as NaN, with "1bit" its part
-  /// of the tensor travels whole. A push that fails may have sent a part, and keeps what it left
-  /// for the next: pushing the gradient again counts that part twice. `threshold` is finite, and
-  /// above 0 with "2bit", at least 0 with "1bit": `invalid_argument`. Other formats have none.
+  /// Errors:
+  /// - `invalid_argument`: the call comes after the first tensor;
+  /// - `unsupported`: the store type does not have the format. A store of one process sends
+  ///   nothing, and has "none" alone.
+  ///
+  /// With "fp16", the sum of a node becomes infinite above 65504.
+  ///
+  /// With a parameter server this is the format of gradients on their way to the servers: of push
+  /// and pushpull with sum or average. All other tensors travel whole, and so do the values that
+  /// come back. The call blocks until all workers have called it. If they pass different formats,
+  /// they get `mismatch`.
+  ///
+  /// A parameter server also has "2bit" and "1bit", for f32, f16 and bf16. Tensors of other dtypes
+  /// are refused. For each key a worker keeps a residual: the part of its gradients that it has not
+  /// sent yet. It adds each gradient to the residual, sends a rounded form of that, and subtracts
+  /// what it sent:
+  /// - "2bit" sends +threshold, -threshold or 0 for each element: 16 times fewer bits than f32.
+  /// - "1bit" sends +1 for an element above the threshold, else -1: 32 times fewer bits.
+  ///
+  /// If one input element is NaN or infinite, so is that element of the sum, and the residual keeps
+  /// nothing of it. With "2bit" the element arrives as NaN. With "1bit" the part of the tensor that
+  /// holds it travels whole.
+  ///
+  /// A push that fails may have sent a part of its gradient, and the residual keeps the rest. If
+  /// the program pushes the gradient again, the part that was sent counts twice.
+  ///
+  /// `threshold` is finite, above 0 with "2bit" and at least 0 with "1bit"; otherwise the call
+  /// throws `invalid_argument`. Other formats have no threshold.
   void set_gradient_compression(std::string_view kind, double threshold = 0.5);
 
-  /// Blocks until every rank has called it. Does not wait for tensors in flight. Throws `timeout`
-  /// after `key_timeout` (a parameter server's: its scheduler's), naming the ranks that did not
-  /// come.
+  /// Blocks until every rank has called it. Does not wait for tensors in flight. After
+  /// `key_timeout` it throws `timeout` and names the ranks that did not come. With a parameter
+  /// server the scheduler's `key_timeout` counts.
   void barrier();
-  /// For a rank that ran out of data. Until every rank has joined, it contributes the identity of
-  /// the operation (0 to a sum) to what the others reduce, and `average` does not count it. Blocks
-  /// until all have joined; returns the last rank to join.
+  /// A rank that has run out of data calls this. Until every rank has joined, it contributes the
+  /// identity of the operation (0 to a sum) to what the other ranks reduce, and `average` does not
+  /// count it. Collective. Blocks until all ranks have joined, and returns the last rank to join.
   int join();
 
-  /// A tensor in node-shared memory, exchanged without copies. Not collective. Blocks while the
-  /// kernel clears the memory and joins it to huge pages: 0.5 to 3 ms a MiB. Throws `internal` when
-  /// there is not enough memory, or the error that ended the store. The tensor may outlive the
-  /// store. Other ranks write results into it; after a `peer_lost` they may do so for a moment
-  /// longer.
+  /// Allocates a tensor in memory that the ranks of a node share, so that it is exchanged without
+  /// copies. Not collective. Blocks while the kernel clears the memory and joins it to huge pages:
+  /// 0.5 to 3 ms for each MiB.
   ///
-  /// On a GPU it is memory of the device, with any contents, for types that take GPU tensors; else
-  /// it throws `unsupported`.
+  /// Throws `internal` if there is not enough memory; the store lives on. Throws the error that
+  /// ended the store, if one did.
+  ///
+  /// The tensor may outlive the store. Other ranks write results into it; after a `peer_lost` they
+  /// may still do so for a moment.
+  ///
+  /// On a GPU the tensor is memory of the device, with undefined contents. Types that take no
+  /// tensors on a GPU throw `unsupported`.
   Tensor allocate(const Shape& shape, DType dtype, Device device = {});
 
   /// Does not block.
   Counters counters() const;
-  /// Sizes, limits and policies that this store uses, with where each comes from (`tutti/info.h`);
-  /// for people. None in stores of one process. Does not block.
+  /// The sizes, limits and policies that this store uses, and where each comes from (see
+  /// `tutti/info.h`). For people to read. Empty in stores of one process. Does not block.
   std::vector<Choice> choices() const;
 
  private:

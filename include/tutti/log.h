@@ -9,20 +9,23 @@ namespace tutti {
 
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, critical };
 
-/// The library logs such lines, a stall report for instance.
+/// A line that the library logs, such as a stall report.
 struct LogLine {
   LogLevel level = LogLevel::info;
-  int rank = -1;            ///< of the store that this process has created last; -1: there is none
+  int rank = -1;  ///< this process's rank in the store that it created last; -1 if there is none
   std::string_view text{};  ///< one line, fit for a terminal; valid during the call
 };
 
-/// For a program with a log of its own: each line that `Options::log_level` lets through goes to
-/// `take` first, and to stderr only if that returns false. An empty `take` ends this.
+/// Sends the library's log lines to a program that has a log of its own. The library passes each
+/// line that `Options::log_level` lets through to `take` first, and writes it to stderr only if
+/// `take` returns false. An empty `take` ends this.
 ///
-/// `take` is called on any thread, the library's own and those that hold its locks among them, for
-/// one line at a time. It must be quick: it may neither call the library, nor wait for what does,
-/// nor throw. When `set_log_taker` returns, the function before is not called any more. A forked
-/// child has none. Does not block. Thread-safe.
+/// The library calls `take` for one line at a time, on any thread: also on its own threads, and on
+/// threads that hold its locks. So `take` must be quick. It must not call the library, wait for a
+/// thread that calls the library, or throw.
+///
+/// Does not block. Thread-safe. When `set_log_taker` returns, the library no longer calls the
+/// function that was set before. A forked child starts without a taker.
 TUTTI_EXPORT void set_log_taker(std::function<bool(const LogLine&)> take);
 
 }  // namespace tutti

@@ -6,31 +6,57 @@
 
 namespace tutti {
 
-/// An update rule by name, and its parameters: what `KVStore::set_optimizer` takes. With w the
-/// value, g the gradient times `rescale_grad`, and t the updates of the key so far:
+/// An update rule by name, with its parameters, for `KVStore::set_optimizer`. The rules are
+/// MXNet's.
 ///
-/// | name | rule | parameters, and their defaults |
-/// |---|---|---|
-/// | sgd | v = momentum v - lr (g + wd w); w += v | momentum 0, nesterov 0 |
-/// | nag | sgd with nesterov 1: w += momentum v - lr (g + wd w) | momentum 0 |
-/// | adam | d = g + wd w; m, v: averages of d, d^2; w -= lr_t m / (sqrt(v) + epsilon) | beta1 0.9,
-/// beta2 0.999, epsilon 1e-8 | | adamw | adam with d = g, after w -= lr wd w | as adam | | adagrad
-/// | h += g^2; w -= lr (g / sqrt(h + epsilon) + wd w) | epsilon 1e-7 | | rmsprop | d = g + wd w; n:
-/// average of d^2; w -= lr d / sqrt(n + epsilon) | gamma1 0.9, epsilon 1e-8, centered 0, gamma2
-/// 0.9, clip_weights 0 | | lamb | adam's m and v of g, without bias; u = m / (sqrt(v) + epsilon) +
-/// wd w; w -= lr \|w\| / \|u\| u | beta1 0.9, beta2 0.999, epsilon 1e-6, bias_correction 1,
-/// lower_bound 0, upper_bound 0 |
+/// In the formulas, w is the value, t counts the updates of the key so far, and g is the gradient
+/// times `rescale_grad`. `avg(x, b)` is the running average b avg + (1 - b) x, which begins at 0.
+/// |x| is the norm of the whole tensor.
 ///
-/// lr_t is lr sqrt(1 - beta2^t) / (1 - beta1^t). With `centered`, rmsprop divides by sqrt(n - m^2 +
-/// epsilon), m being the average of d, and has the momentum gamma2. The bounds are those of |w|.
-/// These are MXNet's rules; a bound or `clip_weights` of 0 is none.
+///     sgd      v = momentum v - lr (g + wd w)
+///              w += v
+///     nag      v as in sgd
+///              w += momentum v - lr (g + wd w)
+///     adam     d = g + wd w
+///              m = avg(d, beta1), v = avg(d^2, beta2)
+///              w -= lr_t m / (sqrt(v) + epsilon), lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t)
+///     adamw    w -= lr wd w
+///              then as adam with d = g
+///     adagrad  h += g^2
+///              w -= lr (g / sqrt(h + epsilon) + wd w)
+///     rmsprop  d = g + wd w
+///              n = avg(d^2, gamma1)
+///              w -= lr d / sqrt(n + epsilon)
+///              with `centered`: m = avg(d, gamma1)
+///                               v = gamma2 v - lr d / sqrt(n - m^2 + epsilon)
+///                               w += v
+///     lamb     m = avg(g, beta1), v = avg(g^2, beta2)
+///              with `bias_correction`: m / (1 - beta1^t) and v / (1 - beta2^t) in their place
+///              u = m / (sqrt(v) + epsilon) + wd w
+///              w -= lr (|w| / |u|) u; if one of the two norms is 0, w -= lr u
 ///
-/// Every rule has `learning_rate` (lr; 0.001 for adam, adamw, rmsprop and lamb, else 0.01), `wd`
-/// (0), `rescale_grad` (1), `clip_gradient` (0: none; else g, or d where there is one, is cut to
-/// +-clip_gradient) and `multi_precision` (0; 1: an f16 or bf16 value has a master copy in f32, so
-/// that small updates add up). Switches are 0 or 1.
+/// Parameters of single rules, with their defaults:
+/// - sgd: momentum 0; nesterov 0 (1 makes it nag)
+/// - nag: momentum 0
+/// - adam, adamw: beta1 0.9; beta2 0.999; epsilon 1e-8
+/// - adagrad: epsilon 1e-7
+/// - rmsprop: gamma1 0.9; epsilon 1e-8; centered 0; gamma2 0.9; clip_weights 0 (no bound; else w is
+///   cut to +-clip_weights after each update)
+/// - lamb: beta1 0.9; beta2 0.999; epsilon 1e-6; bias_correction 1; lower_bound 0 and upper_bound 0
+///   (bounds of |w| in the formula; 0 is no bound)
+///
+/// Parameters of every rule, with their defaults:
+/// - learning_rate: lr. 0.001 for adam, adamw, rmsprop and lamb; 0.01 for the others.
+/// - wd: the weight decay. 0.
+/// - rescale_grad: 1.
+/// - clip_gradient: 0 (no bound). Else g is cut to +-clip_gradient. Rules that have a d cut d
+///   instead.
+/// - multi_precision: 0. With 1, an f16 or bf16 value has a master copy in f32, so that small
+///   updates add up.
+///
+/// Switches (nesterov, centered, bias_correction, multi_precision) are 0 or 1.
 struct Optimizer {
-  /// Multiply the learning rate and the weight decay.
+  /// A key's learning rate and weight decay are the rule's, multiplied by these.
   struct Factors {
     double learning_rate = 1;
     double wd = 1;
@@ -39,7 +65,7 @@ struct Optimizer {
 
   std::string name;
   std::map<std::string, double> parameters{};
-  /// Of single keys; every other key has 1 and 1.
+  /// The factors of single keys. Every other key has 1 and 1.
   std::map<Key, Factors> factors{};
   friend bool operator==(const Optimizer&, const Optimizer&) = default;
 };

@@ -11,97 +11,127 @@
 
 namespace tutti {
 
-/// How a store behaves. Fields that change behaviour come first, fields that change speed after.
-/// Those marked [agreed] must be equal on all ranks: `create` compares them and throws `mismatch`.
-/// Times are from 1 ms to a century, bytes at most 8 TiB; `create` throws `invalid_argument` for
-/// others.
+/// Options of a store. Fields that change behaviour come first; fields that only change speed come
+/// after them.
+///
+/// Fields marked [agreed] must be equal on all ranks. `create` compares them, and throws `mismatch`
+/// if they differ. Times are from 1 ms to a century, and sizes are at most 8 TiB; `create` throws
+/// `invalid_argument` for other values.
 struct TUTTI_EXPORT Options {
-  /// Reads the environment once; the comment of each field names its variable. Flags are 0, 1, true
-  /// or false; times are seconds, such as 30 or 0.5; bytes are a whole number, with K, M, G or T
-  /// for powers of 1024. An unknown `TUTTI_*` variable or an unusable value throws
-  /// `invalid_argument` and suggests the right name; so does a `DMLC_*` or `PS_*` variable that is
-  /// near to a known one. TUTTI_MODE, TUTTI_JOB_KEY, TUTTI_JOB_KEY_FILE, TUTTI_LISTEN_FD,
-  /// TUTTI_END_NOTICES and TUTTI_AUTOLOAD are known too, but set no option.
+  /// Reads the options from the environment, once. The comment of each field ends with the name of
+  /// its variable. The variables take:
+  /// - flags: 0, 1, true or false;
+  /// - times: seconds, such as 30 or 0.5;
+  /// - sizes: a whole number of bytes, or of K, M, G or T for powers of 1024.
+  ///
+  /// Throws `invalid_argument` for an unusable value, for an unknown `TUTTI_*` variable, and for a
+  /// `DMLC_*` or `PS_*` variable whose name is close to a known one. The error suggests the right
+  /// name. It accepts TUTTI_MODE, TUTTI_JOB_KEY, TUTTI_JOB_KEY_FILE, TUTTI_LISTEN_FD,
+  /// TUTTI_END_NOTICES and TUTTI_AUTOLOAD, which set no option.
   static Options from_env();
 
-  /// Sets the field of that name, such as "key_timeout", to what its variable would say, such as
-  /// "30": for options that come as text. Throws `invalid_argument` for an unknown field, and
-  /// suggests the right one, and for a value that the variable would not take; then nothing
-  /// changes.
+  /// Sets one field from text, for options that come as text. `field` is the field's name, such as
+  /// "key_timeout". `value` has the form that the field's variable takes, such as "30".
+  ///
+  /// Throws `invalid_argument` for an unknown field, and suggests the right one. Throws
+  /// `invalid_argument` for a value that the variable would not take. Then nothing changes.
   void set(std::string_view field, std::string_view value);
 
-  /// [agreed] For `dist_sync_mpi` over some ranks: their ranks in MPI_COMM_WORLD, this process's
-  /// among them, each once. Empty: all. Their order does not matter: in the store they are 0, 1,
-  /// ... in ascending order, and so are `rank()`, roots and the ranks that messages name. Those
-  /// ranks alone create the store, and ranks that share several stores create these in the same
-  /// order. A process's first one starts MPI, unless the program has, and that waits for every rank
-  /// of the job: a rank that creates no store with others calls MPI_Init instead, or all create a
-  /// store over all ranks first. A store of one rank needs no other, has no thread and leaves MPI
-  /// alone. No variable sets it.
+  /// [agreed] Makes a `dist_sync_mpi` store over some of the job's ranks. Lists their ranks in
+  /// MPI_COMM_WORLD: each once, with this process's rank among them. Empty: all ranks.
+  ///
+  /// - The order of the list does not matter. In the store, the ranks are numbered 0, 1, ... in
+  ///   ascending order. `rank()`, roots and messages use these numbers.
+  /// - Only the listed ranks create the store. Ranks that share several stores create them in the
+  ///   same order.
+  /// - The first store of a process starts MPI, unless the program has done so. Starting MPI waits
+  ///   for every rank of the job. So a rank that creates no store with other ranks calls MPI_Init
+  ///   instead; or all ranks first create a store over all ranks.
+  /// - A store of one rank waits for no other rank, has no thread, and does not use MPI.
+  ///
+  /// No variable sets it.
   std::vector<int> ranks;
-  /// Network for MPI and control traffic, e.g. "eth0". Empty: the system's choice. An unknown one
-  /// is an error that lists those there are. `DMLC_INTERFACE`.
+  /// The network interface for MPI and control traffic, such as "eth0". Empty: the system chooses.
+  /// `create` throws an error for an unknown interface, and lists the existing ones.
+  /// `DMLC_INTERFACE`.
   std::string interface;
-  /// [agreed] Encrypts control traffic between nodes, and all that a parameter server and its
-  /// workers say; what MPI carries it leaves as it is. All processes of the job say the same.
+  /// [agreed] Encrypts control traffic between nodes, and all messages of a parameter server's job.
+  /// Does not encrypt data that MPI carries. All processes of the job must set it alike.
   /// `TUTTI_ENCRYPT`.
   bool encrypt = false;
-  /// You promise to make no MPI call while the store lives: lets several nodes work although MPI
-  /// was initialised below MPI_THREAD_MULTIPLE. `TUTTI_USER_MAKES_NO_MPI_CALLS`.
+  /// The program promises that it makes no MPI call while the store lives. Then a store over
+  /// several nodes works although the program has initialised MPI below MPI_THREAD_MULTIPLE.
+  /// `TUTTI_USER_MAKES_NO_MPI_CALLS`.
   bool user_makes_no_mpi_calls = false;
-  /// [agreed] Results depend on values, dtype and number of ranks alone, not on timing, fusion,
-  /// chunking or algorithm. `false` allows faster algorithms without this promise; there is none
-  /// yet. `TUTTI_REPRODUCIBLE`.
+  /// [agreed] Results depend only on the values, their dtype and the number of ranks. They do not
+  /// depend on timing, fusion, chunking or algorithm. `false` allows faster algorithms without this
+  /// promise; there are none yet. `TUTTI_REPRODUCIBLE`.
   bool reproducible = true;
-  /// [agreed] For `dist_async` and its kin: how many more of its pushes of a key may have been
-  /// executed than of the slowest worker's; one that would be ahead farther waits in the server.
-  /// Unset: any number. 0: the workers go together, as with `dist_sync`. Else every worker pushes
-  /// the same keys equally often; one that has left or is lost holds nobody up. In words of the
-  /// variable: a whole number up to 1,000,000, or off. `TUTTI_STALENESS`.
+  /// [agreed] For the asynchronous types (`dist_async` and so on). Bounds how far a worker may be
+  /// ahead: for each key, the servers have executed at most so many more pushes of this worker than
+  /// of the slowest worker. A push that would be further ahead waits in the server.
+  /// - Unset: no bound.
+  /// - 0: the workers go together, as with `dist_sync`.
+  /// - If it is set, every worker must push the same keys equally often. A worker that has left or
+  ///   is lost holds nobody up.
+  ///
+  /// The variable takes a whole number up to 1,000,000, or "off". `TUTTI_STALENESS`.
   std::optional<int> staleness;
-  /// The GPU of this process, as CUDA numbers those that it sees. Unset: at the store's first GPU
-  /// tensor the device whose context is current on the calling thread, else the tensor's. Until it
-  /// is known the store leaves CUDA alone. Types without GPUs ignore it. In words of the variable:
-  /// a whole number from 0 on, or auto. `TUTTI_GPU`.
+  /// The GPU of this process. CUDA numbers the GPUs that the process sees.
+  ///
+  /// Unset: the store chooses when its first GPU tensor comes. It takes the device whose context is
+  /// current on the calling thread; if no context is current there, it takes the tensor's device. A
+  /// store that has no GPU tensors never calls CUDA. Types without GPUs ignore this option.
+  ///
+  /// The variable takes a whole number from 0 on, or "auto". `TUTTI_GPU`.
   std::optional<int> gpu;
-  /// A tensor that some ranks have not submitted is reported after this, then at doubling
-  /// intervals. `TUTTI_STALL_SECONDS`.
+  /// After this time the store logs which ranks have not submitted a tensor that others have
+  /// submitted. It logs again at doubling intervals. `TUTTI_STALL_SECONDS`.
   std::chrono::milliseconds stall_report_after{30'000};
-  /// [agreed] Such a tensor fails with `timeout` on all ranks after this; all may call again. The
-  /// default is long, for rank 0 may be writing a checkpoint. The scheduler's own also bounds
-  /// barriers of its job, and what servers take to begin. `TUTTI_TIMEOUT_SECONDS`.
+  /// [agreed] After this time a tensor that some ranks have not submitted fails with `timeout` on
+  /// all ranks. All ranks may call again. The default is long because rank 0 may be writing a
+  /// checkpoint. In a parameter server's job, the scheduler's own value also bounds the barriers of
+  /// the job, and the time that servers take to begin. `TUTTI_TIMEOUT_SECONDS`.
   std::chrono::milliseconds key_timeout{1'800'000};
-  /// A rank whose heartbeat is missing this long is lost, and so is one on this machine that is
-  /// stopped this long while others create a store or end. `TUTTI_HEARTBEAT_SECONDS`.
+  /// A rank is lost if its heartbeat is missing for this time. While ranks create a store or end, a
+  /// rank on this machine is lost, too, if it is stopped for this time. `TUTTI_HEARTBEAT_SECONDS`.
   std::chrono::milliseconds heartbeat_timeout{30'000};
-  /// How long each step of `create` waits for the other ranks. In MPI_Init, which nothing
-  /// interrupts, the process then ends. A server that keeps a state reads it within this before it
-  /// joins, and again before it comes back. `TUTTI_CREATE_SECONDS`.
+  /// How long each step of `create` waits for the other ranks. Nothing can interrupt MPI_Init, so
+  /// there the process ends after this time. A server that keeps its state on disk has this time to
+  /// read the state before it joins, and again before it comes back. `TUTTI_CREATE_SECONDS`.
   std::chrono::milliseconds create_timeout{300'000};
-  /// off, critical, error, warning, info, debug or trace; goes to stderr. `TUTTI_LOG`.
+  /// The lowest level of messages that are logged: off, critical, error, warning, info, debug or
+  /// trace. The log goes to stderr, unless `set_log_taker` sends it elsewhere. `TUTTI_LOG`.
   std::string log_level = "warning";
-  /// [agreed] A file for the timeline of `dist_sync_mpi`: what happened to each tensor on each
-  /// rank, for ui.perfetto.dev or `scripts/timeline`. Empty: none. Other types, and a store whose
-  /// `ranks` are one, record none and log that. Written when the store closes; a later store of the
-  /// process adds its number (trace.json, trace.2.json). Each rank writes `<file>.<rank>.part` on
-  /// its host; rank 0 merges those it can read and names the others. Takes 24 MiB a rank, for the
-  /// first million events. `create` throws `invalid_argument` for a file it cannot write, and
-  /// resolves a relative path. A disk that fills up later ends nothing: the store logs path and
-  /// reason at its close and removes what was cut short. `TUTTI_TIMELINE`.
+  /// [agreed] The file for the timeline of `dist_sync_mpi`, which records what happened to each
+  /// tensor on each rank. ui.perfetto.dev and `scripts/timeline` read it. Empty: no timeline. Other
+  /// types, and stores over one rank, record no timeline and log that.
+  ///
+  /// - The store writes the file when it closes. A later store of the process adds its number to
+  ///   the name (trace.json, trace.2.json).
+  /// - Each rank writes `<file>.<rank>.part` on its own host. Rank 0 merges the parts that it can
+  ///   read, and names the others in the log.
+  /// - It takes 24 MiB on each rank, for the first million events.
+  /// - `create` throws `invalid_argument` if it cannot write the file. It resolves a relative path.
+  /// - If the disk fills up later, the store goes on. When it closes, it logs the path and the
+  ///   reason, and removes the incomplete file.
+  ///
+  /// `TUTTI_TIMELINE`.
   std::string timeline;
 
-  /// [agreed] While ranks use the same keys again and again, they repeat the last cycle of batches
-  /// without asking the coordinator. A rank that deviates asks it again. Off: the coordinator
-  /// starts each tensor. `TUTTI_REPLAY`.
+  /// [agreed] While the ranks use the same keys again and again, they repeat the last cycle of
+  /// batches without asking the coordinator. When a rank deviates from the cycle, the ranks ask the
+  /// coordinator again. Off: the coordinator starts each tensor. `TUTTI_REPLAY`.
   bool replay = true;
-  /// [agreed] Small tensors are fused into batches of at most this many bytes; 0 turns fusion off.
-  /// Unset: 2 MiB on one node, 1 MiB between nodes. `TUTTI_FUSION_BYTES`.
+  /// [agreed] The store fuses small tensors into batches of at most this many bytes. 0: it fuses
+  /// none. Unset: 2 MiB on one node, 1 MiB between nodes. `TUTTI_FUSION_BYTES`.
   std::optional<std::size_t> fusion_bytes;
-  /// [agreed] Larger tensors are cut into parts of this size, so that a more urgent one can
-  /// overtake; 0 never cuts. Unset: 4 MiB on one node, 512 KiB between nodes. `TUTTI_PART_BYTES`.
+  /// [agreed] The store cuts larger tensors into parts of this many bytes, so that a more urgent
+  /// tensor can overtake them. 0: it cuts none. Unset: 4 MiB on one node, 512 KiB between nodes.
+  /// `TUTTI_PART_BYTES`.
   std::optional<std::size_t> part_bytes;
-  /// [agreed] Bytes of a chunk that one rank sums in shared memory; 0: chosen at run time.
-  /// `TUTTI_SLICE_BYTES`.
+  /// [agreed] How many bytes of a chunk one rank sums in shared memory. 0: the store chooses at run
+  /// time. `TUTTI_SLICE_BYTES`.
   std::size_t slice_bytes = 0;
 };
 

@@ -14,46 +14,61 @@ namespace base {
 class Completion;
 }
 
-/// The result of a call that goes on in the background. Copies refer to the same call. A Pending
-/// may be dropped without waiting: the call goes on, and an error is then only logged.
+/// The result of a call that goes on in the background. Copies refer to the same call. The program
+/// may drop a Pending without waiting: the call then goes on, and the store only logs its error.
 ///
-/// Thread-safe. Calls end without polling by the user.
+/// Thread-safe. The program does not need to poll: a call ends without that.
 class TUTTI_EXPORT Pending {
  public:
-  /// Called once, with null or the error, on the store's communication thread; on the caller's, at
-  /// once, when the call is done already. It may submit but not wait, and is short: meanwhile that
-  /// thread moves nothing. It must not own the last reference to the store: destroying the store
-  /// here ends the process.
+  /// Called once, with null or with the call's error. It runs on the store's communication thread.
+  /// If the call is done already, it runs at once on the thread that passes it to `then`.
+  ///
+  /// A callback may submit calls, but must not wait for any. It should be short, because the
+  /// communication thread moves nothing while it runs. It must not own the last reference to the
+  /// store: to destroy the store in a callback ends the process.
   using Callback = std::function<void(std::exception_ptr)>;
 
-  /// Done already, without error.
+  /// A call that is done already, without error.
   Pending();
   explicit Pending(std::shared_ptr<base::Completion> completion)
       : completion_(std::move(completion)) {}
 
-  /// Blocks until the call is done. If the call failed, throws its `Error`, from every copy and
-  /// every time; the contents of the call's outputs are then undefined. While it waits, this thread
-  /// may move the store's data itself, which saves waking the communication thread. Throws
-  /// `invalid_argument` in a callback and `unsupported` in a forked child.
-  void wait() const;
-  /// As `wait`, but returns false if `limit` passes first. Throws as `wait` does.
-  bool wait_for(std::chrono::nanoseconds limit) const;
-  /// Makes the stream wait for the call in place of this thread: work that is enqueued there later
-  /// finds the results in the outputs. Blocks only until the last copy to an output is issued to
-  /// the device, which is about one chunk before `wait` would return; with outputs on the CPU it
-  /// blocks until the call is done, as `wait` does. It counts as a wait, but for outputs on a
-  /// device it leaves moving the store's data to other threads. From then on the call's keys may be
-  /// used again: their next call waits in place of the program, for about the time of one chunk.
+  /// Blocks until the call is done. While it waits, this thread may move the store's data itself,
+  /// which saves waking the communication thread.
   ///
-  /// Throws the call's `Error` if the call has failed by then; where it fails later, `wait`
-  /// throws it, and the stream's work finds undefined outputs. Throws `invalid_argument` in a
-  /// callback, for a stream that is none, and for one that the program captures as a graph, whose
-  /// later runs would not wait for anything. Throws `unsupported` in a forked child.
+  /// Errors:
+  /// - the call's own `Error`, if the call failed. Every copy of the Pending throws it, every time.
+  ///   The contents of the call's outputs are then undefined.
+  /// - `invalid_argument` in a callback, unless the call is done already;
+  /// - `unsupported` in a forked child.
+  void wait() const;
+  /// Like `wait`, but returns false if the call is not done after `limit`. Throws as `wait` does.
+  bool wait_for(std::chrono::nanoseconds limit) const;
+  /// Makes the stream, instead of this thread, wait for the call: work that the program enqueues in
+  /// the stream later finds the results in the outputs.
+  ///
+  /// Blocks:
+  /// - with outputs on a device, only until the last copy to an output is issued to the device.
+  ///   That is about one chunk before `wait` would return. Meanwhile other threads move the store's
+  ///   data.
+  /// - with outputs on the CPU, until the call is done, as `wait` does.
+  ///
+  /// Afterwards the program may use the call's keys again. Their next call waits until this one is
+  /// over, for about the time of one chunk.
+  ///
+  /// Errors:
+  /// - the call's own `Error`, if the call has failed by then. If the call fails later, `wait`
+  ///   throws the error, and the work in the stream finds undefined outputs.
+  /// - `invalid_argument` in a callback, unless the call is done already, and for a DeviceStream
+  ///   that refers to no stream;
+  /// - `invalid_argument` for a stream that the program captures as a graph, because later runs of
+  ///   the graph would not wait for anything;
+  /// - `unsupported` in a forked child.
   void wait_on(DeviceStream stream) const;
-  /// Does not block, does not throw.
+  /// Whether the call is done. Does not block, and does not throw.
   bool done() const noexcept;
-  /// Does not block. Several callbacks are called in the order given. Throws `unsupported` in a
-  /// forked child where the call is not done: there it never ends.
+  /// Adds a callback. Does not block. Several callbacks run in the order in which they were added.
+  /// Throws `unsupported` in a forked child if the call is not done: the call never ends there.
   void then(Callback callback) const;
 
  private:

@@ -3,16 +3,21 @@
 
 namespace tutti {
 
-/// A deleter for a `Tensor`'s memory whose owner only has to learn that the memory is free, such as
-/// a pool, or a language with a garbage collector. A `dist_sync_mpi` store leaves other deleters to
-/// its communication thread, and to wake that costs some tens of microseconds a call. This one it
-/// calls wherever a call ends: on any thread, also one of the program's, and while it holds locks.
+/// A fast deleter for a `Tensor`'s memory. Use it if the owner of the memory only needs to learn
+/// that the memory is free. Examples are a pool and a language with a garbage collector.
 ///
-/// So `note` only notes the context, for instance on a list. It must not block, nor take a lock
-/// that anybody holds for more than a moment, nor call tutti, nor throw.
+/// A `dist_sync_mpi` store runs all other deleters on its communication thread. To wake that thread
+/// costs some tens of microseconds for each call. The store runs a QuickDeleter wherever the call
+/// ends: on any thread, also on one of the program's, and while the store holds locks.
+///
+/// So `note` should only note the context, for example on a list. It must not:
+/// - block,
+/// - take a lock that any thread holds for more than a moment,
+/// - call tutti, or
+/// - throw.
 struct TUTTI_EXPORT QuickDeleter {
   void (*note)(void* context) noexcept;
-  void* context;  ///< whatever the owner knows the memory by
+  void* context;  ///< the owner's name for the memory, such as a pointer
 
   void operator()(void* /*memory*/) const noexcept { note(context); }
 };

@@ -6,15 +6,16 @@
 
 namespace tutti {
 
-/// How the contributions of all devices and ranks become one value. `sum` is the default.
+/// How the store combines the contributions of all devices and ranks. The default is `sum`.
 ///
-/// `average` divides the sum by the number of contributing ranks (those that have not joined), not
-/// by the number of devices. Integers divide towards zero, and integer sums wrap around. `min` and
-/// `max` give NaN where any contribution is NaN.
+/// - `average` divides the sum by the number of ranks that contribute, which are those that have
+///   not joined. It does not divide by the number of devices. Integers divide towards zero.
+/// - Sums of integers wrap around.
+/// - `min` and `max` give NaN where any contribution is NaN.
 ///
-/// f16 and bf16 are accumulated in f32. The sum over one process's devices is rounded to 16 bits,
-/// so it must fit into them. The sum over a node's ranks is rounded too; an average is divided
-/// before this second rounding.
+/// The store adds f16 and bf16 in f32, and rounds twice. It rounds the sum over one process's
+/// devices to 16 bits, so that sum must fit into 16 bits. It then rounds the sum over a node's
+/// ranks; an average is divided before this second rounding.
 enum class ReduceOp : std::uint8_t { sum, average, min, max };
 
 /// "sum", "average", "min" or "max".

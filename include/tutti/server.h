@@ -8,36 +8,48 @@
 
 namespace tutti {
 
-/// What a server keeps on the disk, and when.
+/// Where a server keeps its state on disk, and when it writes the state.
 struct Durability {
-  /// What is on the disk before a worker hears that its push has been applied. `off`: nothing;
-  /// checkpoints are written now and then, for another job. `each`: the push. `seconds`: it is in
-  /// the system's hands, so that it survives the server, and on the disk `interval` later.
+  /// How safe a push is when its worker learns that the server has applied it:
+  /// - `off`: it is not on disk. The server writes a checkpoint now and then, which another job can
+  ///   restore.
+  /// - `seconds`: the server has written it to the operating system, so it survives the end of the
+  ///   server's process. It is on disk at most `interval` later.
+  /// - `each`: it is on disk.
   enum class When : std::uint8_t { off, seconds, each };
 
-  /// The state's folder; empty: nothing is kept. It is made where it is missing, for this user
-  /// alone; one that another user may change is refused. A server needs its own DMLC_RANK then.
-  /// Where the servers of a job that did not end in order left states of different moments, the
-  /// next job's scheduler and workers log a warning that names them.
+  /// The folder for the state. Empty: the server keeps no state on disk.
+  /// - If the folder does not exist, the server creates it, for this user alone. It refuses a
+  ///   folder that another user may change.
+  /// - Each server needs its own DMLC_RANK.
+  /// - If a job did not end in order, its servers may have left states of different moments. The
+  ///   scheduler and the workers of the next job then log a warning that names these servers.
   std::string folder{};
   When when = When::off;
   std::chrono::seconds interval{0};
-  /// The folder of an earlier job's state, of all its servers, which may have been more or fewer.
-  /// `folder` has no state yet then.
+  /// A folder with the states of all servers of an earlier job, from which this server begins. That
+  /// job may have had more or fewer servers. If it is set, `folder` must not have a state yet.
   std::string restore{};
-  /// A journal of more bytes than this, and than two checkpoints have, is worth another checkpoint.
-  /// A server that is started again reads the journal; a smaller one costs more checkpoints.
+  /// The server writes another checkpoint when its journal has more bytes than this, and more than
+  /// two checkpoints have. A server that is started again reads the journal, so a small value makes
+  /// that quick, but costs more checkpoints.
   std::uint64_t journal_bytes = std::uint64_t{64} << 20;
 };
 
-/// Makes this process the scheduler or a server of a parameter-server job, as DMLC_ROLE says, until
-/// the job is over: until all workers' processes have ended, after however many stores. The program
-/// `tutti-server` is this and nothing else. Raises the process's limit of open files as far as it
-/// may be raised. Blocks; SIGTERM is taken for a wish to end. Returns whether the job ended well;
-/// why it did not is logged. Throws `invalid_argument` for an environment that names no place in a
-/// job, for a limit of open files that is too low for the job, and for a state that cannot be used,
-/// and what keeps the process from joining; `peer_lost` when the scheduler is lost; `aborted` for a
-/// server that SIGTERM ended; `unsupported` in a build without parameter server.
+/// Makes this process the scheduler or a server of a parameter-server job, as DMLC_ROLE says. The
+/// program `tutti-server` does nothing else.
+///
+/// Blocks until the job is over: until the processes of all workers have ended, however many stores
+/// they created. Returns whether the job ended well; if not, it logs the reason. SIGTERM asks the
+/// process to end. The call raises the process's limit of open files as far as the system allows.
+///
+/// Errors:
+/// - `invalid_argument`: the environment names no place in a job, the limit of open files is too
+///   low for the job, or the state on disk cannot be used;
+/// - `peer_lost`: the scheduler is lost;
+/// - `aborted`: SIGTERM has ended this server;
+/// - `unsupported`: this build has no parameter server;
+/// - any other error that keeps the process from joining the job.
 TUTTI_EXPORT bool run_server(const Options& options, const Durability& durability = {});
 
 }  // namespace tutti

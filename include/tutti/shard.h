@@ -5,7 +5,8 @@
 
 namespace tutti {
 
-/// A rank's share of a tensor: its elements [begin, end) in row-major order, whatever the shape.
+/// A rank's share of a tensor: the elements [begin, end) in row-major order. The tensor's shape
+/// plays no part.
 struct Shard {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -14,9 +15,9 @@ struct Shard {
   friend bool operator==(const Shard&, const Shard&) = default;
 };
 
-/// The share of `rank` among `size` ranks when `count` elements are split as evenly as whole
-/// elements can be: from count·rank/size to count·(rank+1)/size, both rounded down. What
-/// `KVStore::reduce_scatter` gives a rank and `KVStore::allgather` takes from it. Throws
+/// Returns the share of `rank` when `size` ranks split `count` elements as evenly as possible. The
+/// share goes from count·rank/size to count·(rank+1)/size, both rounded down.
+/// `KVStore::reduce_scatter` gives each rank its share, and `KVStore::allgather` takes it. Throws
 /// `invalid_argument` unless 0 <= rank < size.
 TUTTI_EXPORT Shard shard(std::size_t count, int rank, int size);
 

@@ -15,17 +15,17 @@
 
 namespace tutti {
 
-/// Element types. f16 is IEEE binary16, bf16 the upper half of an f32. b8 to b128 are elements of
-/// so many bits that the store moves and never adds: booleans, complex numbers, unsigned and 16-bit
-/// integers, 8-bit floats, and any other.
+/// Element types. f16 is IEEE binary16, and bf16 is the upper half of an f32. b8 to b128 are
+/// elements of 8 to 128 bits which a store moves, but does not add. They are for all other types:
+/// booleans, complex numbers, unsigned and 16-bit integers, 8-bit floats and so on.
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, u8, i32, i64, b8, b16, b32, b64, b128 };
 
-/// Whether a store can add, average and compare the elements.
+/// Whether a store can add, average and compare elements of this type. True for all but b8 to b128.
 constexpr bool is_arithmetic(DType dtype) {
   return dtype < DType::b8;
 }
 
-/// Bytes of one element.
+/// The bytes of one element.
 constexpr std::size_t size_of(DType dtype) {
   constexpr std::array<std::size_t, 13> sizes{2, 2, 4, 8, 1, 1, 4, 8, 1, 2, 4, 8, 16};
   return sizes[static_cast<std::size_t>(dtype)];
@@ -33,8 +33,8 @@ constexpr std::size_t size_of(DType dtype) {
 /// "f16", "bf16", "f32", ...
 TUTTI_EXPORT std::string_view name(DType dtype);
 
-/// Where a tensor's memory is. `cpu` devices with different indices are the "several CPU devices"
-/// of one process: tutti sums over them like over GPUs.
+/// Where a tensor's memory is. CPU devices with different indices stand for several devices of one
+/// process: tutti sums over them as it sums over GPUs.
 struct Device {
   enum class Kind : std::uint8_t { cpu, gpu };
   Kind kind = Kind::cpu;
@@ -45,18 +45,19 @@ struct Device {
 /// "cpu(0)", "gpu(1)".
 TUTTI_EXPORT std::string name(Device device);
 
-/// Dimensions, at most `max_rank` of them. No dimension: a scalar, one element.
+/// The dimensions of a tensor, at most `max_rank`. A shape without dimensions is a scalar, which
+/// has one element.
 class TUTTI_EXPORT Shape {
  public:
   static constexpr std::size_t max_rank = 8;
   Shape() = default;
-  /// Throws `invalid_argument` for more than `max_rank` dimensions, a negative one, or a product
-  /// that does not fit 63 bits.
+  /// Throws `invalid_argument` for more than `max_rank` dimensions, for a negative dimension, and
+  /// for dimensions whose product does not fit 63 bits.
   Shape(std::initializer_list<std::int64_t> dims);  // NOLINT(google-explicit-constructor)
   explicit Shape(std::span<const std::int64_t> dims);
 
   std::span<const std::int64_t> dims() const { return {dims_.data(), rank_}; }
-  /// Number of elements: the product of the dimensions.
+  /// The number of elements: the product of the dimensions.
   std::size_t count() const { return count_; }
   /// "(2, 3)".
   std::string describe() const;
@@ -74,30 +75,39 @@ class TUTTI_EXPORT Shape {
   std::size_t count_ = 1;
 };
 
-/// A contiguous, row-major array of elements. One made from a plain pointer borrows its memory: the
-/// caller keeps it alive until the call's `Pending` is done. One made from a `shared_ptr` shares
-/// it, as tensors from `KVStore::allocate` do. Either way the caller does not touch the elements
-/// until the call is done; from then on the store holds no copy of the tensor.
+/// A contiguous, row-major array of elements.
 ///
-/// Memory of a GPU belongs to the device's primary context or to a memory pool. Work that the
-/// program has enqueued on the device may still be writing an input or reading an output at the
-/// call: `on` names its stream. Without a stream the program has waited for all such work.
+/// Ownership: a tensor that is made from a plain pointer borrows its memory. The caller keeps that
+/// memory alive until the `Pending` of the call is done. A tensor that is made from a `shared_ptr`
+/// shares its memory, and so do tensors from `KVStore::allocate`. In both cases the caller must not
+/// touch the elements until the call is done. After that the store holds no copy of the tensor.
+///
+/// GPUs: the memory must belong to the device's primary context or to a memory pool. When the
+/// program makes a call, work that it has enqueued on the device may still write an input or read
+/// an output. `on` names the stream of that work. A program that names no stream must have waited
+/// for all such work before the call.
 class TUTTI_EXPORT Tensor {
  public:
   Tensor() = default;
-  /// `data` may be null only when `shape` has no elements. Any alignment is accepted. Throws
-  /// `invalid_argument` for null data otherwise, and for a size whose bytes do not fit 63 bits.
+  /// Borrows the memory at `data`, which may have any alignment. `data` may be null only if `shape`
+  /// has no elements; otherwise null throws `invalid_argument`. So does a size in bytes that does
+  /// not fit 63 bits.
   Tensor(void* data, Shape shape, DType dtype, Device device = {});
-  /// The deleter of `owned` runs on the thread that drops the last copy. If that is a
-  /// `dist_sync_mpi` store, because a call ended or the store died or was closed, all but a
-  /// `QuickDeleter` run like a callback of `Pending::then`: on the communication thread, before the
-  /// `Pending` is done. They may submit and ask the store anything, but not wait, nor own its last
-  /// reference. They may take a lock that the program holds while it submits, but none held in a
-  /// wait for the same call. They must not throw: what a dead store throws at a call they catch.
+  /// Shares the memory of `owned`. The deleter of `owned` runs on the thread that drops the last
+  /// copy.
+  ///
+  /// A `dist_sync_mpi` store may drop the last copy: when a call ends, or when the store ends or is
+  /// closed. Then any deleter but a `QuickDeleter` runs like a callback of `Pending::then`: on the
+  /// communication thread, before the `Pending` is done. Such a deleter:
+  /// - may submit calls to the store and ask it anything;
+  /// - must not wait for a call, nor own the last reference to the store;
+  /// - may take a lock that the program holds while it submits, but no lock that the program holds
+  ///   while it waits for the same call;
+  /// - must not throw. It must catch the errors that a call of a dead store throws.
   Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device device = {});
 
   void* data() const { return data_; }
-  /// Keeps the memory alive; null when it is borrowed.
+  /// Keeps the memory alive. Null if the tensor borrows its memory.
   const std::shared_ptr<void>& owner() const { return owner_; }
   template <typename T>
   T* as() const {
@@ -106,12 +116,12 @@ class TUTTI_EXPORT Tensor {
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
-  /// The same tensor for a call whose reads and writes of it come after all work that is in the
-  /// stream at the call. The call does not wait for that work. Throws `invalid_argument` for a
-  /// tensor that is not on a GPU.
+  /// Returns the same tensor with a stream. A call that gets it reads and writes the tensor only
+  /// after all work that is in the stream at the time of the call. The call itself does not wait
+  /// for that work. Throws `invalid_argument` if the tensor is not on a GPU.
   Tensor on(DeviceStream stream) const;
   DeviceStream stream() const { return stream_; }
-  /// Elements and bytes.
+  /// The number of elements, and of bytes.
   std::size_t count() const { return shape_.count(); }
   std::size_t bytes() const { return shape_.count() * size_of(dtype_); }
 
@@ -125,7 +135,7 @@ class TUTTI_EXPORT Tensor {
   DeviceStream stream_;
 };
 
-/// What one key carries in a call: one tensor, or one tensor for each device of this process.
+/// The tensors of one key in a call: one tensor, or one tensor for each device of this process.
 class Values {
  public:
   Values() = default;
@@ -145,7 +155,7 @@ class Values {
   Values(Values&&) noexcept = default;
   Values& operator=(const Values& other) {
     one_ = other.one_;
-    // Skipped in the usual case, in which both are empty.
+    // In the usual case both lists are empty, and nothing is copied.
     if (several_.size() + other.several_.size() > 0) several_ = other.several_;
     is_one_ = other.is_one_;
     return *this;
@@ -157,7 +167,7 @@ class Values {
   const Tensor& operator[](std::size_t i) const { return begin()[i]; }
   const Tensor* begin() const { return is_one_ ? &one_ : several_.data(); }
   const Tensor* end() const { return begin() + size(); }
-  /// Drops the tensors, but keeps the memory of their list.
+  /// Drops the tensors, but keeps the memory of the list for later use.
   void clear() {
     one_.owner_.reset();
     several_.clear();
@@ -165,7 +175,7 @@ class Values {
   }
 
  private:
-  // A single tensor, the usual case, needs no memory from the heap.
+  // One tensor is the usual case, and needs no memory from the heap.
   Tensor one_;
   std::vector<Tensor> several_;
   bool is_one_ = false;

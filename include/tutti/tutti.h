@@ -1,5 +1,6 @@
 #pragma once
-/// Everything a program needs.
+/// Includes every header that a program needs; programs that run a server also include
+/// tutti/server.h.
 #include "tutti/collective_kind.h"  // IWYU pragma: export
 #include "tutti/copy.h"             // IWYU pragma: export
 #include "tutti/counters.h"         // IWYU pragma: export

@@ -4,11 +4,11 @@
 
 namespace tutti {
 
-/// "0.1.0". Ranks of one store must run the same version.
+/// The version of this library, such as "0.1.0". All ranks of a store must run the same version.
 TUTTI_EXPORT const char* version();
 
-/// Meson's build type of this library: "release" for what is used and measured, else such as
-/// "debugoptimized".
+/// Meson's build type of this library, such as "release" or "debugoptimized". Use and measure a
+/// "release".
 TUTTI_EXPORT const char* build_type();
 
 }  // namespace tutti

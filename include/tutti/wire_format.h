@@ -6,10 +6,11 @@
 
 namespace tutti {
 
-/// The format in which f32 tensors travel between nodes. `none`: f32 itself.
+/// The format in which f32 tensors travel between nodes. With `none` they travel as f32.
 enum class WireFormat : std::uint8_t { none, fp16, bf16 };
 
-/// "none", "fp16" or "bf16": what `KVStore::set_gradient_compression` takes.
+/// The name by which `KVStore::set_gradient_compression` takes the format: "none", "fp16" or
+/// "bf16".
 TUTTI_EXPORT std::string_view name(WireFormat format);
 
 }  // namespace tutti

@@ -41,7 +41,7 @@ def print_facts(title, facts, mark=""):
 
 
 def print_memory(given, kv):
-    print("\nMemory of a rank (further: 1.25 KiB a key in flight, and what `allocate` gives)")
+    print("\nMemory of a rank (further: 1.4375 KiB a key in flight, and what `allocate` gives)")
     if kv:
         print(f"  {'the buffers of this store':<30} {kv.counters().buffer_bytes / MIB:.2f} MiB")
     for ranks in sizes(given):
