@@ -39,7 +39,8 @@ def write(request, written):
     """Writes the record, each row on a line of its own. Returns [the file]."""
     request.out.mkdir(parents=True, exist_ok=True)
     rate = f"{request.links.rate / 1e6:g}mbit" if request.links != Links() else ""
-    words = [datetime.date.today().isoformat(), request.suite, *filter(None, [request.part, rate])]
+    epyc = "epyc" if written["machine"]["cpu"].startswith("AMD EPYC") else ""
+    words = [datetime.date.today().isoformat(), request.suite, *filter(None, [request.part, rate, epyc])]
     path = request.out / f"{free_stem(request.out, '-'.join(words))}.json"
     head = json.dumps({name: value for name, value in written.items() if name != "rows"}, indent=1)
     rows = ",\n".join(json.dumps(row) for row in written["rows"])

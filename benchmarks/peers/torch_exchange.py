@@ -22,7 +22,7 @@ from vgg16 import vgg16
 MODELS = {"resnet50": resnet50, "vgg16": vgg16}
 #: FSDP2 shards each of so many layers apart.
 LAYERS = 16
-BF16 = "tutti, bf16"
+BF16, NOBODY = "tutti, bf16", "no exchange"
 #: Three ranks' gradients have no whole mean.
 NEAR = 0.01
 
@@ -95,11 +95,30 @@ class Step:
 
 
 class Ddp(Step):
-    def __init__(self, counts, meeting, group, wire=None):
+    """hook: of DDP's communication, None for DDP's own."""
+
+    def __init__(self, counts, meeting, group, hook=None):
         super().__init__(counts, meeting)
         self.module = DistributedDataParallel(self.module, process_group=group, gradient_as_bucket_view=True)
-        if wire:
-            self.module.register_comm_hook(None, tutti.torch.ddp_hook(wire=wire, group=group))
+        if hook:
+            self.module.register_comm_hook(None, hook)
+
+
+class Alone(Ddp):
+    """A step that exchanges nothing: DDP alone copies the gradients to its buckets and out of them."""
+
+    def __init__(self, counts, meeting, group):
+        super().__init__(counts, meeting, group, self.keep)
+
+    @staticmethod
+    def keep(_, bucket):
+        done = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    def wrong(self, turn):
+        own = self.gradient(self.meeting.rank, turn)
+        return sum(int((parameter.grad != own).sum()) for parameter in self.module.parameters())
 
 
 class Fsdp(Step):
@@ -121,7 +140,9 @@ def contestants(wrap, counts, meeting, lanes):
     if wrap == "fsdp":
         return {impl: Fsdp(counts, meeting, group) for impl, group in lanes.items()}
     found = {impl: Ddp(counts, meeting, group) for impl, group in lanes.items()}
-    return {**found, BF16: Ddp(counts, meeting, lanes["tutti"], "bf16")}
+    own = lanes["tutti"]
+    return {**found, BF16: Ddp(counts, meeting, own, tutti.torch.ddp_hook(wire="bf16", group=own)),
+            NOBODY: Alone(counts, meeting, own)}
 
 
 def main():

@@ -78,7 +78,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual([request.part for request, _ in cli.parts_of(cli.parse(["--suite", "node"]))], [""])
         with tempfile.TemporaryDirectory() as folder:
             request = dataclasses.replace(one[0][0], out=pathlib.Path(folder))
-            file, = record.write(request, {"rows": []})
+            file, = record.write(request, {"machine": {"cpu": "Intel"}, "rows": []})
         self.assertTrue(file.name.endswith("-lab-wire.json"), file)
 
     def test_each_part_is_kept_with_a_look_from_right_before_it(self):

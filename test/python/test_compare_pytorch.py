@@ -50,6 +50,12 @@ class Exchanges(unittest.TestCase):
         self.assertEqual(judged(torch_exchange.judged(Figures(rows))),
                          [(">= 3 x", "2.50 x", "short"), (">= 2 x", "2.50 x", "pass")])
 
+    def test_what_ddp_does_in_a_step_without_an_exchange_is_neither_librarys(self):
+        rows = raced("ddp, vgg16", {"tutti": 10, "Gloo": 25, "no exchange": 4})
+        self.assertEqual(judged(torch_exchange.judged(Figures(rows))), [(">= 3 x", "3.50 x", "pass")])
+        rows = raced("ddp, vgg16", {"tutti": 10, "Gloo": 25, "no exchange": 10})
+        self.assertEqual(judged(torch_exchange.judged(Figures(rows))), [(">= 3 x", "-", "not measured")])
+
     def test_between_hosts_bf16_is_judged_beside_gloos_float32(self):
         rows = raced("ddp, resnet50", {"tutti": 10, "Gloo": 11, "tutti, bf16": 7})
         self.assertEqual(judged(torch_hosts.judged(Figures(rows))),

@@ -16,18 +16,20 @@ class Records(unittest.TestCase):
                                extra={"floor_us": {"a": {"b": 1}}})
         with tempfile.TemporaryDirectory() as folder:
             request = dataclasses.replace(cli.parse(["--suite", "node"]), out=pathlib.Path(folder))
-            files = [record.write(request, record.document(request, {"machine": {"a": {}}}, kept))[0] for _ in range(2)]
+            files = [record.write(request, record.document(request, {"cpu": "Intel"}, kept))[0] for _ in range(2)]
             read = [json.loads(file.read_text()) for file in files]
         self.assertTrue(files[1].name.endswith("-node-2.json"), files)
         self.assertEqual([document["rows"] for document in read], [kept.rows] * 2)
         self.assertEqual(read[0]["skipped"], {"Horovod": "why"})
 
-    def test_other_links_than_usual_are_in_the_records_name(self):
+    def test_other_links_than_usual_and_an_epyc_are_in_the_records_name(self):
         with tempfile.TemporaryDirectory() as folder:
             request = dataclasses.replace(cli.parse(["--suite", "training", "--rate", "500mbit"]),
                                           out=pathlib.Path(folder))
-            file, = record.write(request, {"rows": []})
-        self.assertTrue(file.name.endswith("-training-500mbit.json"), file)
+            files = [record.write(request, {"machine": {"cpu": cpu}, "rows": []})[0].name
+                     for cpu in ("Intel(R) Xeon(R)", "AMD EPYC 9R14")]
+        self.assertTrue(files[0].endswith("-training-500mbit.json"), files)
+        self.assertTrue(files[1].endswith("-training-500mbit-epyc.json"), files)
 
     def test_no_folder_of_this_machine_is_kept(self):
         lost = {

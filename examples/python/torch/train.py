@@ -38,7 +38,7 @@ def spread(model, args):
         tutti.torch.broadcast_parameters(model.state_dict())
         return fully_shard(model)
     model = DistributedDataParallel(model)
-    if args.bf16:
+    if args.bf16 and args.backend == "tutti":
         model.register_comm_hook(None, tutti.torch.ddp_hook(wire="bf16"))
     return model
 

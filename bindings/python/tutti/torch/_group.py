@@ -17,6 +17,12 @@ def create(timeout, ranks=None):
 alive = weakref.WeakSet()
 
 
+def over(members):
+    """An open group over these ranks of the job, in c10d's order; None: there is none."""
+    found = (group for group in alive if group.members == members)
+    return next((group for group in found if group.wire is None and not group.is_closed), None)
+
+
 def tell_of_unfinished():
     """One warning at the end of a program that has forgotten to wait."""
     unfinished = [key for group in alive for key in group.calls.give_up()]
@@ -33,10 +39,18 @@ class Group:
     """A store, and c10d's ranks of it.
 
     members: the job's rank of each rank that c10d counts. order: the store's, which counts the members as they ascend.
+    timeout: a timedelta, the store's time limit for a call. wire: the format in which float32 sums travel between
+    machines; None: float32.
     """
 
-    def __init__(self, kv, members):
+    def __init__(self, kv, members, timeout, wire=None):
         self.kv = kv
+        if wire is not None:
+            kv.set_gradient_compression(wire)
+        self.wire = wire
+        self.timeout = timeout
+        self.is_closed = False
+        self._on_wires = []
         self.size = kv.num_workers
         self.members = list(members)
         self.order = [sorted(members).index(member) for member in members]
@@ -106,7 +120,16 @@ class Group:
     def barrier(self, token):
         return self.calls.add("barrier", token, lambda key: self.kv.pushpull(key, token))
 
+    def on_wire(self, wire):
+        """A group of the same ranks with this wire, which this one closes. Collective over the group, and blocking."""
+        group = Group(create(self.timeout, self.members), self.members, self.timeout, wire)
+        self._on_wires.append(group)
+        return group
+
     def close(self):
+        self.is_closed = True
+        for group in self._on_wires:
+            group.close()
         self.kv.close()
 
     def rows(self, whole):

@@ -70,10 +70,10 @@ def make_group(opts, _):
     """A process group, for torch. Collective over its members, and blocking."""
     rank, size, members = opts.group_rank, opts.group_size, list(opts.global_ranks_in_group)
     if not members:
-        group = Group(world.take(rank, size, opts.timeout), world.ranks)
+        group = Group(world.take(rank, size, opts.timeout), world.ranks, opts.timeout)
     else:
         of_mpi = world.ranks_of(members)
-        group = Group(create(opts.timeout, of_mpi), of_mpi)
+        group = Group(create(opts.timeout, of_mpi), of_mpi, opts.timeout)
     return shell_class()(rank, size, group, opts.store, opts.timeout)
 
 

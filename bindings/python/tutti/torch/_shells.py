@@ -110,8 +110,8 @@ if hasattr(c10d, "Backend"):
                 return None
             members = [self._group.members[rank] for rank in ranks]
             timeout = options._timeout if options is not None else self._timeout
-            return TuttiBackend(list(ranks).index(self.rank()), len(ranks), Group(create(timeout, members), members),
-                                store, timeout)
+            group = Group(create(timeout, members), members, timeout)
+            return TuttiBackend(list(ranks).index(self.rank()), len(ranks), group, store, timeout)
 
         def recv_anysource(self, tensors, tag):
             raise UnsupportedError(ANY_SOURCE)

@@ -3,28 +3,46 @@ import torch
 import torch.distributed as dist
 
 from tutti.errors import InvalidArgumentError
+from tutti.torch import _group
+from tutti.torch._joining import world
+from tutti.torch._work import Work
 
 #: How float32 gradients may travel.
-WIRES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+WIRES = ("bf16", "fp16")
 
 
 def ddp_hook(wire="bf16", group=None):
-    """A communication hook for DistributedDataParallel, with which gradients travel in half their bytes.
+    """A communication hook for DistributedDataParallel, with which float32 gradients travel in half their bytes.
 
         model.register_comm_hook(None, tutti.torch.ddp_hook(wire="bf16"))
 
-    wire: 'bf16' or 'fp16', in which the average is formed, too. group: DDP's process group, if it is not the default.
-    Raises InvalidArgumentError for another format.
+    Between machines the gradients travel in the format `wire`, 'bf16' or 'fp16'. On a machine they are summed in
+    float32, so ranks of one machine get what they get without the hook. Gradients of other dtypes travel as they are.
+    group: DDP's process group, if it is not the default.
+
+    Every rank of the group calls it, in the same order beside `new_group`. It blocks until all have called it. Raises
+    InvalidArgumentError for another format, and for a group whose backend is not tutti's.
     """
     if wire not in WIRES:
         raise InvalidArgumentError(f"ddp_hook: gradients travel in {' or '.join(map(repr, WIRES))}, not in {wire!r}")
+    own = _group_of(group).on_wire(wire)
 
     def hook(_, bucket):
         gradients = bucket.buffer()
-        sent = gradients.to(WIRES[wire]).div_(dist.get_world_size(group))
-        future = dist.all_reduce(sent, group=group, async_op=True).get_future()
-        return future.then(lambda done: gradients.copy_(done.value()[0]))
+        work = Work([own.allreduce(gradients, "average")], [gradients])
+        return work.get_future().then(lambda done: done.value()[0])
     return hook
+
+
+def _group_of(process_group):
+    backends = getattr(dist, "get_backend_config", dist.get_backend)(process_group)  # torch 1 has one for all devices
+    members = [dist.get_global_rank(process_group or dist.group.WORLD, rank)
+               for rank in range(dist.get_world_size(process_group))]
+    found = _group.over(world.ranks_of(members)) if "tutti" in backends else None
+    if found is None:
+        raise InvalidArgumentError(f"ddp_hook: the backend of the process group is {backends}, not tutti; PyTorch's "
+                                   "own hooks are in torch.distributed.algorithms.ddp_comm_hooks")
+    return found
 
 
 def broadcast_parameters(parameters, root=0, group=None):
