@@ -108,16 +108,18 @@ nb::object await(nb::handle pending) {
 
 constexpr const char* pending_doc = R"(The outcome of a call that goes on in the background.
 
-`wait` blocks for it, `await` waits in asyncio, `then` calls back. Dropping it is allowed: the work
-goes on, and an error is then only logged. Thread-safe.)";
+`wait` blocks until the call is done, `await` waits in asyncio, and `then` adds a callback. The
+program may drop a Pending: the call then goes on, and the store only logs its error. Thread-safe.)";
 
-constexpr const char* wait_doc = R"(Blocks until the call is done; other threads run meanwhile.
+constexpr const char* wait_doc = R"(Blocks until the call is done. Other threads run meanwhile.
 
-timeout: seconds, 0 or more; None: without limit. Returns False when they have passed first, else
-True. Raises what the call failed with, every time; the contents of its outputs are undefined then:
-MismatchError, TimedOutError, PeerLostError, AbortedError or InternalError. Raises
-InvalidArgumentError for a timeout below 0. Ctrl-C interrupts the wait with KeyboardInterrupt, while
-the call goes on and keeps its arrays.)";
+timeout: seconds, 0 or more. None: no limit. Returns True if the call is done, and False if the time
+has passed first.
+
+Raises the call's own error, every time: MismatchError, TimedOutError, PeerLostError, AbortedError or
+InternalError. The contents of the call's outputs are then undefined. Raises InvalidArgumentError
+for a timeout below 0. Ctrl-C interrupts the wait by KeyboardInterrupt; the call goes on and keeps
+its arrays.)";
 
 constexpr const char* wait_on_doc =
     R"(Makes a CUDA stream wait for the call, in place of this thread.
@@ -127,26 +129,29 @@ default stream, 2 this thread's. Work that is enqueued there later finds the res
 until the last copy to an array on a GPU is issued; with arrays on the CPU until the call is done.
 Raises what the call failed with by then, and InvalidArgumentError while the stream is captured.)";
 
-constexpr const char* then_doc = R"(Calls `callback(error)` when the call is done; does not block.
+constexpr const char* then_doc = R"(Calls `callback(error)` when the call is done. Does not block.
 
-error: None, or what the call failed with. All callbacks run on one thread of the package's own, in
-the order in which their calls end, several of one call in the order given; on that thread also
-where the call is done already. A callback may submit and wait for calls, but not for another
-callback. What it raises goes to sys.unraisablehook. At the end of the program callbacks of calls
-that are done still run; one that takes longer than a second is left behind. Raises TypeError for
-what cannot be called, and for an `async def`, whose coroutine nobody would await.)";
+error: None, or the call's own error. All callbacks run on one thread of the package, even if the
+call is already done. They run in the order in which their calls end; several callbacks of one call
+run in the order in which they were added. A callback may submit calls and wait for them, but must
+not wait for another callback. If it raises an exception, that goes to sys.unraisablehook.
 
-constexpr const char* result_doc = R"(Waits as `wait` does, and returns what the call returns.
+At the end of the program, callbacks of calls that are done still run. A callback that takes longer
+than a second is left behind. Raises TypeError for an object that cannot be called, and for an
+`async def`, whose coroutine nobody would await.)";
 
-timeout: as of `wait`. Raises the builtin TimeoutError when it has passed first, and then the call
-goes on; a TimedOutError, which is one, too, says that the call has failed. The result is None where
-the results are in the arrays that the call was given. Arrays of jax never change: in their place it
-returns new ones, in lists as those of the call.)";
+constexpr const char* result_doc = R"(Waits as `wait` does, and returns the result of the call.
+
+timeout: as in `wait`. If the time passes first, it raises the builtin TimeoutError, and the call
+goes on. A TimedOutError, which is a TimeoutError, too, says that the call has failed.
+
+The result is None if the results are in the arrays that were passed to the call. Arrays of jax
+never change, so for them it returns new arrays, in lists like those of the call.)";
 
 constexpr const char* await_doc =
-    R"(`await pending` in asyncio: waits while the loop runs, and gives what `result` returns.
+    R"(`await pending` in asyncio: waits while the loop runs, and returns what `result` returns.
 
-Cancelling it ends the waiting, not the call, which keeps its arrays.)";
+To cancel it ends the wait, but not the call, which keeps its arrays.)";
 
 }  // namespace
 

@@ -59,55 +59,66 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
            timeline: str | os.PathLike[str] | None = None, replay: bool | None = None,
            fusion_bytes: SupportsIndex | None = None, part_bytes: SupportsIndex | None = None,
            slice_bytes: SupportsIndex | None = None, check_finite: bool = False) -> KVStore:
-    """Makes a store of this type, in any case: dist_sync_mpi; with servers dist, dist_sync, dist_sync_device,
-    dist_device_sync and dist_async, dist_async_device, dist_device_async; in one process local, local_update_cpu,
-    local_allreduce_cpu, device, local_allreduce_device, nccl. Arrays on a GPU are for dist_sync_mpi, device,
-    local_allreduce_device and nccl, which takes no others.
+    """Makes a store. `type`, in upper or lower case, is one of these:
+        with MPI: dist_sync_mpi
+        with servers, synchronous: dist, dist_sync, dist_sync_device, dist_device_sync
+        with servers, asynchronous: dist_async, dist_async_device, dist_device_async
+        in one process: local, local_update_cpu, local_allreduce_cpu, device, local_allreduce_device, nccl
+    dist_sync_mpi, device, local_allreduce_device and nccl take arrays on a GPU. nccl takes no others.
 
-    For dist_sync_mpi it is collective over MPI_COMM_WORLD and blocking; it initialises MPI if nobody has. Start the
-    program with mpirun. For the types with servers it joins the job that tutti-launch has started, and blocks until all
-    of it is there. One store follows another there, each made by all workers, with its own keys and optimizer; beside
-    an open one a second is an InvalidArgumentError, so close the first (a store that was dropped is open until Python
-    has freed it). Under tutti-launch --mode mpi their synchronous names mean dist_sync_mpi. Options that are left out
-    come from the environment, else the library's defaults hold; times are in seconds. Those marked * must be equal on
-    all ranks.
+    With MPI: create is collective over MPI_COMM_WORLD and blocks. It initialises MPI unless the program has done so.
+    Start the program with mpirun.
 
-    ranks*: the store is over these ranks of the job alone, this process's among them, each once. They alone create it.
-        In the store they are 0, 1, ... in ascending order; so are `rank`, roots and the ranks that errors name. Ranks
-        that share several stores create these in the same order. A process's first store starts MPI, which waits for
-        every rank of the job: a rank that creates no store with others runs `import mpi4py.MPI` instead, or all create
-        a store over all ranks first. A store of one rank leaves MPI alone.
-    interface: network for MPI and control traffic, such as 'eth0'.
-    encrypt*: control traffic between nodes is encrypted; what MPI carries is not.
+    With servers: create joins the job that tutti-launch has started, and blocks until every process of the job is
+    there. All workers make one store after another, each with its own keys and optimizer. While this process has an
+    open store, create raises InvalidArgumentError, so close the store first. (A store that the program has dropped is
+    open until Python has freed it.) Under tutti-launch --mode mpi the synchronous names mean dist_sync_mpi.
+
+    Options that are left out come from the environment, and otherwise have the library's defaults. Times are in
+    seconds. Options marked * must be equal on all ranks.
+
+    ranks*: makes the store over these ranks of the job alone: each once, with this process's rank among them. Only
+        these ranks create the store. In the store they are numbered 0, 1, ... in ascending order; `rank`, roots and
+        errors use these numbers. Ranks that share several stores create them in the same order. The first store of a
+        process starts MPI, which waits for every rank of the job. So a rank that creates no store with other ranks runs
+        `import mpi4py.MPI` instead, or all ranks first create a store over all ranks. A store of one rank does not use
+        MPI.
+    interface: the network interface for MPI and control traffic, such as 'eth0'.
+    encrypt*: encrypts control traffic between nodes. Does not encrypt data that MPI carries.
     user_makes_no_mpi_calls: you promise to make no MPI call while the store lives.
-    reproducible*: results depend on values, dtype and number of ranks alone.
-    staleness*: with dist_async and its kin, how many pushes of a key a worker may be ahead of the slowest; left out:
-        any number; 0: as dist_sync.
-    gpu: the GPU of this process, as CUDA numbers those that it sees; left out: at the first GPU array the device whose
-        context is current, else the array's.
-    stall_report_after: a tensor that some ranks have not submitted is reported after this.
-    key_timeout*: such a tensor fails with TimedOutError after this.
-    heartbeat_timeout: a rank that says nothing for this long is lost.
+    reproducible*: results depend only on values, dtype and number of ranks.
+    staleness*: with asynchronous types, how many pushes of a key a worker may be ahead of the slowest worker. Left out:
+        any number. 0: none, as with dist_sync.
+    gpu: the number of this process's GPU, as CUDA numbers the GPUs that the process sees. Left out: when the first
+        array on a GPU comes, the store takes the device whose context is current, or else the array's device.
+    stall_report_after: after this time the store logs which ranks have not submitted a tensor that others have
+        submitted.
+    key_timeout*: after this time such a tensor fails with TimedOutError.
+    heartbeat_timeout: a rank is lost if its heartbeat is missing for this time.
     create_timeout: how long each step of create waits for the other ranks.
-    log_level: off, critical, error, warning, info, debug or trace; goes to stderr. Where Python's logging has handlers
-        when a store is made, it goes to the logger 'tutti' from then on; errors go to both.
+    log_level: off, critical, error, warning, info, debug or trace. The log goes to stderr. If Python's logging has
+        handlers when a store is made, the log goes to the logger 'tutti' from then on, and errors go to both.
     timeline*: a file for the timeline of each tensor, for ui.perfetto.dev.
     replay*, fusion_bytes*, part_bytes*, slice_bytes*: see the C++ header tutti/options.h.
-    check_finite: a call that this rank gives a NaN or an infinity raises InvalidArgumentError here, with `key` and
-        `ranks`, and submits nothing. If that ends this program, the other ranks get PeerLostError; if it closes the
-        store, AbortedError; if it goes on without the call, they report the key after stall_report_after and get
-        TimedOutError after key_timeout. All of these name this rank. Reads each array once more.
+    check_finite: a call in which this rank passes a NaN or an infinity raises InvalidArgumentError here, with `key` and
+        `ranks`, and submits nothing. All errors that the other ranks then get name this rank: PeerLostError if this
+        program ends, AbortedError if it closes the store. If it goes on without the call, they log the key after
+        stall_report_after, and get TimedOutError after key_timeout. The store reads each array once more for that.
 
-    Ctrl-C interrupts it, but the attempt goes on in the background for as long as create_timeout; a store that comes of
-    it is closed. For that it runs on a thread of its own: MPI's main thread, where it is the first to initialise MPI.
+    Ctrl-C interrupts create. The attempt then goes on in the background for as long as create_timeout, and if it makes
+    a store, that store is closed. For that reason create runs on a thread of its own. If it is the first to initialise
+    MPI, this thread is MPI's main thread.
 
-    A rank's children (multiprocessing, subprocess) are no ranks: of the processes with one rank's environment the first
-    to create a dist_sync_mpi store is the rank. Let children hand their data to it.
+    A rank's children (multiprocessing, subprocess) are no ranks. If several processes have the environment of one rank,
+    the first of them to create a dist_sync_mpi store is the rank. Let children hand their data to it.
 
-    Raises InvalidArgumentError for an unknown type or an option out of its range, TypeError for an option that is of
-    another type, UnsupportedError for a type that this build does not have and in a process that cannot be a rank,
-    MismatchError when ranks disagree, TimedOutError and PeerLostError when ranks do not come, InternalError when MPI or
-    the system fails.
+    Raises:
+        InvalidArgumentError: the type is unknown, or an option is out of its range;
+        TypeError: an option has the wrong type;
+        UnsupportedError: this build does not have the type, or this process cannot be a rank;
+        MismatchError: the ranks disagree;
+        TimedOutError, PeerLostError: some ranks do not come;
+        InternalError: MPI or the system has failed.
     """
     if not isinstance(type, str):
         raise TypeError(f"a type of stores is a str, not {type!r}")

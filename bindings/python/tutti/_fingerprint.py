@@ -1,4 +1,4 @@
-"""Whether all ranks have the same arrays, and if not, which differs first."""
+"""Finds out whether all ranks have the same arrays, and if not, which array differs first."""
 from __future__ import annotations
 
 import operator
@@ -40,7 +40,7 @@ def described(array):
 
 
 def plain(name):
-    """The name as an exact str or int: what is equal on two ranks must be spelt alike there."""
+    """The name as an exact str or int. Names that are equal on two ranks must be spelt alike there."""
     if isinstance(name, str):
         return str.__str__(name)
     if hasattr(name, "__index__"):
@@ -54,17 +54,17 @@ def described_by_name(arrays):
 
 
 def total_of(tensors):
-    """One hash of all; names count, their order does not."""
+    """One hash of all tensors. It depends on their names, but not on their order."""
     return hash_of(repr(sorted(tensors.items(), key=repr)).encode())
 
 
 def names_of(everyones):
-    """Those of rank 0 in its order, then those that it does not have."""
+    """The names of rank 0 in its order, and then those that rank 0 does not have."""
     return list(dict.fromkeys(name for tensors in everyones for name in tensors))
 
 
 def who_says_what(name, everyones):
-    """{what: ranks that have it}, the lowest rank's first."""
+    """{description of the tensor: ranks that have it}. The description of the lowest rank comes first."""
     groups = {}
     for rank, tensors in enumerate(everyones):
         groups.setdefault(tensors.get(name), []).append(rank)
@@ -77,7 +77,7 @@ def as_text(said, ranks):
 
 
 def difference(everyones, named):
-    """The error that says it; everyones: for each rank {name: what `described` says}."""
+    """The error that names the first difference. `everyones` has, for each rank, {name: what `described` returns}."""
     names = names_of(everyones)
     differing = [name for name in names if len(who_says_what(name, everyones)) > 1]
     first = differing[0]
@@ -91,22 +91,26 @@ def difference(everyones, named):
 
 
 def exchanged(self, total):
-    """What each rank says, by rank."""
+    """The hash of each rank, by rank."""
     totals = allgather(self, "fingerprint", "tutti:fingerprint", np.frombuffer(total, np.uint8))
     return [each.tobytes() for each in totals]
 
 
 def fingerprint(self: KVStore, arrays: Mapping[Any, Array] | Sequence[Array]) -> str:
-    """Compares arrays between the ranks, bit by bit, through hashes of their dtype, shape and elements.
+    """Compares arrays between the ranks, bit by bit, by hashes of their dtype, shape and elements.
 
-    arrays: a list of arrays, or a dict of arrays by name, a str or an int, such as a model's parameters. Returns the
-    hash of all as hexadecimal text. Raises MismatchError on every rank when they differ: it names the first tensor that
-    does, in rank 0's order, as `key` if it has a name, and in `ranks` those whose tensor differs from that of rank 0.
-    Raises InvalidArgumentError for masked arrays and those of Python objects, TypeError for what is no array and no
-    name; the other ranks then get InvalidArgumentError with those ranks in `ranks`. Raises what Pending.wait does.
+    arrays: a list of arrays, or a dict of arrays by name, such as a model's parameters. A name is a str or an int.
 
-    Collective and blocking, in one order with broadcast_object. Hashing takes about a second for each GB; 32 bytes
-    travel unless something differs. NaNs are equal where their bits are, and 0.0 is not -0.0.
+    Returns the hash of all arrays as hexadecimal text.
+
+    Raises MismatchError on every rank if arrays differ. It names the first tensor that differs, in rank 0's order: as
+    `key` if it has a name, and with the ranks whose tensor differs from rank 0's in `ranks`. Raises
+    InvalidArgumentError for masked arrays and arrays of Python objects, and TypeError for an argument that is no array
+    or no name; the other ranks then get InvalidArgumentError with those ranks in `ranks`. Raises what Pending.wait
+    raises.
+
+    Collective. Blocks. Call it in one order with broadcast_object. Hashing takes about a second for each GB. Unless
+    something differs, 32 bytes travel. NaNs are equal if their bits are, and 0.0 differs from -0.0.
     """
     self._require_open("fingerprint")
     try:

@@ -1,4 +1,4 @@
-"""Python objects exchanged between the ranks of a store."""
+"""Exchanges Python objects between the ranks of a store."""
 from __future__ import annotations
 
 import contextlib
@@ -23,8 +23,9 @@ SIZE_KEY = "tutti:broadcast_object, size"
 
 
 def parts_of(array, method, root):
-    """[(key, part)]. A store never forgets a key, and a parameter server gives one the room of its first value: so all
-    objects of a root share some keys, by the size of what goes under them."""
+    """[(key, part)]. A store never forgets a key, and a parameter server keeps room for the first value of each key. So
+    all objects of a root share a few keys, which depend on the size of the part that goes under them.
+    """
     whole, rest = divmod(array.size, PART)
     parts = [(f"tutti:{method} from {root}, part {i}", array[i * PART:(i + 1) * PART]) for i in range(whole)]
     if rest or not whole:
@@ -34,7 +35,8 @@ def parts_of(array, method, root):
 
 @contextlib.contextmanager
 def naming(method):
-    """Errors of what is exchanged here name the call that the program has made, which knows nothing of keys."""
+    """Lets errors of the arrays that are exchanged here name the program's call. The program knows none of their keys.
+    """
     try:
         yield
     except Error as error:
@@ -48,7 +50,9 @@ def broadcast(store, key, array, root):
 
 
 def exchange(store, method, arrays):
-    """Every rank gets the array of each of `arrays`' {rank: array}: that rank's own goes to all others."""
+    """Gives every rank the arrays of all others. `arrays` has {rank: array}; a rank's own array goes to all other
+    ranks.
+    """
     with naming(method):
         pendings = [store.broadcast(key, part, root) for root, array in arrays.items()
                     for key, part in parts_of(array, method, root)]
@@ -57,7 +61,7 @@ def exchange(store, method, arrays):
 
 
 def allgather(store, method, key, mine):
-    """What each rank says, by rank. Servers gather nothing, so there each rank tells all others."""
+    """Gathers an array from each rank, by rank. Servers gather nothing, so there each rank broadcasts its own."""
     everyones = np.zeros((store.num_workers, *mine.shape), mine.dtype)
     with naming(method):
         if "mpi" in store.type:
@@ -71,31 +75,33 @@ def allgather(store, method, key, mine):
 
 
 def pickled(obj):
-    """The object as bytes in memory that a call may borrow, which is not copied."""
+    """The pickled object, in memory that a call may borrow. It is not copied."""
     stream = io.BytesIO()
     pickle.dump(obj, stream, protocol=5)
     return np.frombuffer(stream.getbuffer(), np.uint8)
 
 
 def refuse_those_of(ranks, method, problem):
-    """What the ranks raise whose own argument is right, where that of these is not."""
+    """Raises the error of the ranks whose own argument is right, if some other ranks' arguments are wrong."""
     if ranks:
         who = f"{'ranks' if len(ranks) > 1 else 'rank'} {', '.join(map(str, ranks))}"
         raise InvalidArgumentError(f"{method}: {problem.format(who)}; the error there says why", ranks=ranks)
 
 
 def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
-    """Gives the object of rank `root` to every rank, and returns it; other ranks need not pass one.
+    """Gives the object of rank `root` to every rank, and returns it. Other ranks need not pass an object.
 
-    The object is pickled, above 2 GiB too: use it only where the ranks trust each other, for who sends a pickle chooses
-    what the receiver runs. The root gets `obj` itself back, other ranks a copy; it takes memory for one pickle more.
+    tutti pickles the object, which may be larger than 2 GiB. Use it only if the ranks trust each other: a rank that
+    sends a pickle chooses what the receiver runs. The root gets `obj` itself back, and the other ranks get a copy. It
+    takes memory for one further pickle.
 
-    Collective and blocking. Every rank calls broadcast_object, allgather_object and fingerprint of one store in the
-    same order, in any thread, one at a time. Arrays may be in flight meanwhile, under any keys.
+    Collective. Blocks until the object has arrived. Every rank calls broadcast_object, allgather_object and fingerprint
+    of one store in the same order, in any thread, one at a time. Other calls may have arrays in flight meanwhile, under
+    any keys.
 
-    Raises InvalidArgumentError for a root that there is not. Where the root's object cannot be pickled the root gets
-    pickle's error, and every other rank InvalidArgumentError with the root in `ranks`. Raises what Pending.wait does:
-    TimedOutError on every rank alike, and all may call again.
+    Raises InvalidArgumentError for a root that does not exist. If the root's object cannot be pickled, the root gets
+    pickle's error, and every other rank gets InvalidArgumentError with the root in `ranks`. Raises what Pending.wait
+    raises; a TimedOutError comes to every rank alike, and all may call again.
     """
     self._require_open("broadcast_object")
     if self.rank != root:
@@ -118,18 +124,19 @@ def broadcast_object(self: KVStore, obj: Any = None, root: int = 0) -> Any:
 
 
 def exchanged_sizes(self, size):
-    """What each rank says, by rank."""
+    """The size that each rank has passed, by rank."""
     return allgather(self, "allgather_object", "tutti:allgather_object, sizes", np.array([size]))[:, 0]
 
 
 def allgather_object(self: KVStore, obj: Any) -> list[Any]:
-    """The objects of all ranks, as a list by rank; this rank's own is `obj` itself, the others are copies.
+    """Returns the objects of all ranks as a list by rank. This rank's own entry is `obj` itself; the others are copies.
 
-    For ranks that trust each other, and in one order with broadcast_object. Collective and blocking. Takes memory for
-    all pickles.
+    Use it only if the ranks trust each other, and call it in one order with broadcast_object. Collective. Blocks until
+    all objects have arrived. It takes memory for all pickles.
 
-    Raises where an object cannot be pickled: its rank gets pickle's error, every other rank InvalidArgumentError with
-    those ranks in `ranks`; and what Pending.wait raises, TimedOutError on every rank alike.
+    Raises an error if an object cannot be pickled: its rank gets pickle's error, and every other rank gets
+    InvalidArgumentError with those ranks in `ranks`. Raises what Pending.wait raises; a TimedOutError comes to every
+    rank alike.
     """
     self._require_open("allgather_object")
     if self.num_workers == 1:

@@ -1,4 +1,4 @@
-"""The store as Python sees it; `_core.Store` does the work."""
+"""The store as Python sees it. `_core.Store` does the work."""
 from __future__ import annotations
 
 import operator
@@ -24,53 +24,64 @@ class Received(Pending):
 
     @property
     def source(self) -> int:
-        """The rank whose array it got; -1 before the call is done, and where it has failed. Does not block."""
+        """The rank that sent the array. -1 before the call is done, and if the call has failed. Does not block."""
         return self._source.rank() if self.done() else -1
 
 
 class KVStore(_core.Store):
-    """Named arrays exchanged between devices, processes and machines; `tutti.create` makes one.
+    """Exchanges named arrays between devices, processes and machines. `tutti.create` makes one.
 
-    A key is an int of 64 bits or a str, one kind in a store. A value is an array, or a list of one array for each
-    device of this process; a list of keys takes a list of values. Arrays are numpy arrays, or others on the CPU that
-    speak DLPack, C-contiguous and of dtype float16, bfloat16, float32, float64, int8, uint8, int32 or int64; broadcast,
-    allgather and all_to_all, which add nothing, take any dtype of numbers, booleans and times. Those of jax never
-    change: they are read, and pushpull and broadcast make new ones, which Pending.result and `await` return.
+    Keys: a key is an int of 64 bits or a str. All keys of a store are ints, or all are strs.
 
-    They are used in place and without a copy: until the call's Pending is done leave them alone, neither read nor write
-    nor resize them. Their memory is kept that long, and what would free it raises: a numpy array's resize, and torch's
-    resize_ to more than the memory holds, which also raises after the call, as it does after tensor.numpy(). Not held
-    back are numpy's resize(refcheck=False) where a view is in flight, and resize_ of a torch without numpy: they free
-    the memory. After torch's set_ the result goes to memory that is no longer the tensor's. Two outputs of one call
-    that overlap in memory are refused; those of two calls in flight are not compared, and what overlapping ones hold is
-    undefined.
+    Values: a value is an array, or a list with one array for each device of this process. A list of keys takes a list
+    of values. tutti takes arrays of numpy, and other arrays on the CPU that support DLPack. They must be C-contiguous.
+        dtypes: float16, bfloat16, float32, float64, int8, uint8, int32 and int64. broadcast, allgather and all_to_all
+            add nothing, so they take any dtype of numbers, booleans and times.
+        jax: arrays of jax never change. tutti reads them, and pushpull and broadcast make new arrays, which
+            Pending.result and `await` return.
 
-    Calls that return a Pending do not wait for other ranks. Each raises at once, and submits nothing then:
-        TypeError: for what is no key, array or number, and where keys and values are not both single or both lists;
-        InvalidArgumentError: for arrays that cannot be used in place, lists and arrays that do not fit each other,
-            numbers out of range, and outputs that overlap; with check_finite for NaN and infinity;
-        DuplicateKeyError: for a key in flight, or twice in one call;
-        UnsupportedError: for a method that this type of store does not have, and in a forked child;
-        AbortedError, PeerLostError, InternalError: the store is closed, or has ended by that.
-    What ranks disagree about, and what happens later, is raised by Pending.wait: MismatchError, TimedOutError,
-    PeerLostError, AbortedError, InternalError. A call that some ranks do not make within key_timeout raises
-    TimedOutError on all ranks: on those, when they make it. Nothing of it counts. All may call again, which is a new
-    round for all.
+    Ownership: tutti uses the arrays in place, without a copy. Until the call's Pending is done, do not read, write or
+    resize them. The store keeps their memory alive that long, and what would free the memory raises an error:
+        - resize of a numpy array;
+        - resize_ of a torch tensor to more than its memory holds. After the call it raises, too, as it does after
+          tensor.numpy().
+    Two things free the memory all the same: numpy's resize(refcheck=False) while a view is in flight, and resize_ of a
+    torch that has no numpy. After torch's set_ the result goes to memory that no longer belongs to the tensor.
 
-    priority: higher goes first among arrays that are ready together; where ranks differ the highest counts.
-    Thread-safe.
+    Overlapping outputs: a call refuses two outputs that overlap in memory. The store does not compare the outputs of
+    two calls in flight; if they overlap, their contents are undefined.
 
-    A store is a context manager that closes it in the end. When an exception leaves the block the store stays open: if
-    the program ends by it, with a status other than 0, the other ranks get PeerLostError that names this one; who
-    handles the exception closes the store, or drops it. (Where another package has initialised MPI, such as mpi4py, its
-    MPI_Finalize closes the store: they get AbortedError.)
+    Methods that return a Pending do not wait for other ranks. Errors that the method itself raises; then it has
+    submitted nothing:
+        TypeError: an argument is no key, no array or no number, or only one of keys and values is a list;
+        InvalidArgumentError: an array cannot be used in place, lists or arrays do not fit each other, a number is out
+            of range, or outputs overlap; with check_finite, an array has a NaN or an infinity;
+        DuplicateKeyError: with dist_sync_mpi, the key is in flight or stands twice in the call;
+        UnsupportedError: this type of store does not have the method, or this process is a forked child;
+        AbortedError, PeerLostError, InternalError: the store is closed, or has ended by that error.
 
-    Ctrl-C interrupts every wait for other ranks or for servers with KeyboardInterrupt: Pending.wait, tutti.create and
-    all methods that block, but for allocate. What was interrupted goes on in the background: to the other ranks this
-    one has come.
+    Errors that Pending.wait raises: MismatchError if ranks disagree, and TimedOutError, PeerLostError, AbortedError and
+    InternalError for what happens later. If some ranks do not make a call within key_timeout, it raises TimedOutError
+    on all ranks; on the late ranks as soon as they make the call. No rank's array was used. All ranks may call again,
+    which begins a new round for all.
 
-    Also accepted, from the design that this API comes from: `out=` for `outs=` of pushpull, and `Rank` for `rank`. And
-    as in mpi4py, Horovod and torch: `size` for `num_workers`, and `allreduce`, a pushpull that waits.
+    priority: among arrays that are ready together, a higher priority goes first. If ranks pass different priorities,
+        the highest counts.
+
+    Threads: a store is thread-safe.
+
+    With `with`: a store is a context manager that closes the store at the end of the block. If an exception leaves the
+    block, the store stays open. If the program ends by that exception, with a status other than 0, the other ranks get
+    a PeerLostError that names this rank. A program that handles the exception closes the store, or drops it. (If
+    another package, such as mpi4py, has initialised MPI, its MPI_Finalize closes the store, and the other ranks get
+    AbortedError.)
+
+    Ctrl-C interrupts every wait for other ranks or for servers by KeyboardInterrupt: in Pending.wait, in tutti.create,
+    and in all methods that block, except for allocate. The interrupted call goes on in the background: for the other
+    ranks, this rank has made it.
+
+    Other names: `out=` means `outs=` of pushpull, and `Rank` means `rank`, as in the design that this API comes from.
+    As in mpi4py, Horovod and torch, `size` means `num_workers`, and `allreduce` is a pushpull that waits.
     """
 
     def __repr__(self) -> str:
@@ -85,15 +96,17 @@ class KVStore(_core.Store):
 
     def pushpull(self, key: Keys, ins: Values, outs: Values | None = None, priority: SupportsIndex = 0, *,
                  op: Op = "sum", out: Values | None = None) -> Pending:
-        """Reduces `ins` over this process's devices and all ranks, and gives the result to every array of `outs`.
+        """Reduces `ins` over this process's devices and over all ranks, and writes the result to each of `outs`.
 
-        ins: arrays of any one shape and dtype. outs: of the same; left out, the result goes to `ins`, or for arrays of
-            jax to new ones, which Pending.result returns. The store only reads `ins` if the caller passes `outs`. With
-            dist_sync_mpi a rank that passes an empty list contributes, and gets nothing.
-        op: 'sum', 'average', 'min' or 'max'; an average divides by the number of ranks.
+        ins: arrays of one dtype and shape.
+        outs: arrays of the same dtype and shape. Without outs, the result goes to `ins`; for arrays of jax it goes to
+            new arrays, which Pending.result returns. With outs, the store only reads `ins`. With dist_sync_mpi a rank
+            that passes an empty list contributes to the result, but does not receive it.
+        op: 'sum', 'average', 'min' or 'max'. An average divides by the number of ranks.
 
-        Does not block. Collective: every rank calls it once for the key, with arrays of the same dtype and shape, in
-        any order among keys. Raises as the class says: an output that is read-only is an InvalidArgumentError.
+        Does not block. Collective: every rank calls it once for the key, with arrays of the same dtype and shape. Ranks
+        may call it for different keys in different orders. Raises as the class says. A read-only output is an
+        InvalidArgumentError.
         """
         if out is not None:
             if outs is not None:
@@ -107,24 +120,25 @@ class KVStore(_core.Store):
 
     @property
     def size(self) -> int:
-        """The number of processes, as num_workers."""
+        """The number of processes, like num_workers."""
         return self.num_workers
 
     def allreduce(self, key: Keys, ins: Values, outs: Values | None = None, *, op: Op = "sum") -> Any:
-        """Does what pushpull does, and waits for it. Returns None, or for arrays of jax the new ones.
+        """Does the same as pushpull, and waits for it. Returns None, or for arrays of jax the new arrays.
 
-        Blocks until every rank has called it for the key: programs that overlap computing with the exchange call
-        pushpull. Collective. Raises as pushpull and Pending.wait do.
+        Blocks until every rank has called it for the key. A program that computes while arrays are exchanged calls
+        pushpull instead. Collective. Raises as pushpull and Pending.wait do.
         """
         return self.pushpull(key, ins, outs, op=op).result()
 
     def broadcast(self, key: Keys, value: Values, root_rank: SupportsIndex = 0, priority: SupportsIndex = 0) -> Pending:
-        """Gives the first array of rank `root_rank` to every array of `value` on every rank.
+        """Writes the first array of rank `root_rank` to each array of `value` on every rank.
 
-        value: writable arrays of one shape and dtype, the same on all ranks, or arrays of jax, for which Pending.result
-            returns new ones. But for dist_sync_mpi it is also stored under the key, in place of what was there.
+        value: writable arrays of one dtype and shape, the same on all ranks; or arrays of jax, for which Pending.result
+            returns new arrays. All types but dist_sync_mpi also store the root's array under the key, in place of an
+            earlier value.
 
-        Does not block. Collective. Raises as the class says: a root that is no rank is an InvalidArgumentError.
+        Does not block. Collective. Raises as the class says. A root that does not exist is an InvalidArgumentError.
         """
         if sys.modules.get("jax"):
             from tutti import _jax  # pylint: disable=import-outside-toplevel
@@ -135,35 +149,40 @@ class KVStore(_core.Store):
 
     def reduce_scatter(self, key: Keys, ins: Values, outs: Values, priority: SupportsIndex = 0, *,
                        op: Op = "sum") -> Pending:
-        """Reduces `ins` as pushpull does, and gives this rank its shard of the result.
+        """Reduces `ins` as pushpull does, and writes this rank's shard of the result to each of `outs`.
 
-        ins: whole arrays. outs: arrays of any shape, with as many elements as the shard: in row-major order the
-        elements count*rank//num_workers to count*(rank+1)//num_workers.
+        ins: whole arrays.
+        outs: arrays of any shape, with as many elements as the shard. In row-major order, the shard consists of the
+            elements from count*rank//num_workers to count*(rank+1)//num_workers.
 
         Does not block. Collective. Raises as the class says.
         """
         return self._reduce_scatter(key, ins, outs, priority, op)
 
     def allgather(self, key: Keys, ins: Values, outs: Values, priority: SupportsIndex = 0) -> Pending:
-        """Puts the ranks' shards together in every array of `outs`.
+        """Puts the ranks' shards together, and writes the whole to each array of `outs`.
 
-        ins: this rank's shard, the elements that reduce_scatter would give it. outs: whole arrays.
+        ins: this rank's shard: the elements that reduce_scatter would give it.
+        outs: whole arrays.
 
-        Does not block. Collective. Raises as the class says; Pending.wait raises AbortedError when a rank has joined.
+        Does not block. Collective. Raises as the class says. Pending.wait raises AbortedError if a rank has joined.
         """
         return self._allgather(key, ins, outs, priority)
 
     def all_to_all(self, key: Key, ins: Array, outs: Array, counts: Any, priority: SupportsIndex = 0) -> Pending:
-        """Sends every rank a share of `ins`, and fills `outs` with the shares that the ranks send to this one.
+        """Sends each rank its share of `ins`, and fills `outs` with the shares that the ranks send to this rank.
 
-        ins: the shares for all ranks, by receiver, one after the other. outs: those of all ranks, by sender. Both have
-            the same dtype, any, and any shape; they may be one array.
-        counts: how many elements go where, perhaps 0. A matrix of num_workers rows and columns, the same on all ranks:
-            counts[s][r] go from rank s to rank r. Or this rank's row of it, what it sends to each rank: then all ranks
-            pass theirs, and the call first gathers the rows, for which it blocks.
+        ins: the shares for all ranks, one after the other, ordered by receiver.
+        outs: the shares of all ranks, one after the other, ordered by sender. ins and outs have the same dtype, which
+            may be any, and any shape. They may be one array.
+        counts: the numbers of elements, perhaps 0. Pass one of:
+            - a matrix of num_workers rows and columns, the same on all ranks: rank s sends counts[s][r] elements to
+              rank r;
+            - this rank's row of the matrix, which says how much it sends to each rank. All ranks then pass their rows,
+              and the call first gathers them, for which it blocks.
 
-        Does not block with a matrix. Collective. Raises as the class says; Pending.wait raises MismatchError where the
-        matrices of ranks differ, and AbortedError when a rank has joined.
+        Does not block with a matrix. Collective. Raises as the class says. Pending.wait raises MismatchError if the
+        ranks' matrices differ, and AbortedError if a rank has joined.
         """
         from tutti import _shares  # pylint: disable=import-outside-toplevel  # few programs need it
         return self._all_to_all(key, ins, outs, _shares.matrix(self, key, counts), priority)
@@ -171,28 +190,35 @@ class KVStore(_core.Store):
     def send(self, value: Array, to_rank: SupportsIndex, tag: SupportsIndex = 0) -> Pending:
         """Sends an array to one other rank, which calls recv for it with the same tag.
 
-        value: an array of any shape and dtype. check_finite does not look into it.
+        value: an array of any shape and dtype. check_finite does not look at it.
 
-        Does not block. Not collective: only the two ranks call it, when they like, and it has no key. Its Pending is
-        done when the receiver has the array: two ranks that each wait for their send before they call recv wait for
-        each other. The first of several sends to one rank with one tag goes to the first recv there that takes it.
+        Does not block. Not collective: only the two ranks call it, at any time, and it has no key. Its Pending is done
+        when the receiver has the array. So if two ranks each wait for their send before they call recv, they wait for
+        each other. If a rank sends several arrays to one rank with one tag, the first of them goes to the first recv
+        there that accepts it.
 
-        Raises as the class says: a rank that there is not, this rank itself and a tag below 0 are an
-        InvalidArgumentError. Pending.wait raises MismatchError, on both ranks, where dtypes or numbers of elements
-        differ, TimedOutError when the other one does not make its call within key_timeout, and AbortedError when one of
-        them closes the store before they have met. UnsupportedError for all types but dist_sync_mpi. The call of the
-        other rank that belongs to one which ended in TimedOutError ends so, too, and takes no other array: both ranks
-        must make their calls again.
+        Raises as the class says:
+            InvalidArgumentError: the rank does not exist or is this rank itself, or the tag is below 0;
+            UnsupportedError: the store's type is not dist_sync_mpi.
+        Pending.wait raises:
+            MismatchError, on both ranks: the dtypes or numbers of elements differ;
+            TimedOutError: the other rank did not make its call within key_timeout. The call of the other rank that
+                belongs to this one ends in TimedOutError, too, and takes no other array. Both ranks must make their
+                calls again.
+            AbortedError: one of the two ranks closed its store before the two calls met.
         """
         return self._send(value, to_rank, tag)
 
     def recv(self, value: Array, from_rank: SupportsIndex | None = None, tag: SupportsIndex = 0) -> Received:
-        """Receives into `value`, which is writable, what another rank sends: see send.
+        """Receives an array from another rank into `value`, which must be writable. See send.
 
-        from_rank: None takes the array with this tag that any rank has announced first; `source` of the Pending that is
-            returned says whose it was. Where some rank has given up a send with this tag, such a recv ends in
-            TimedOutError before it takes what others send. After it has ended so by itself, the next send with its tag
-            does so, too, whichever rank makes it.
+        from_rank: None receives from any rank: it takes the array with this tag that was announced to this rank first.
+            The Pending that recv returns has the attribute `source`, the rank that sent the array.
+
+        More TimedOutErrors of a recv from any rank:
+            - If some rank has given up a send with this tag, the recv ends in TimedOutError before it takes an array
+              that another rank sends.
+            - If the recv itself ends in TimedOutError, the next send with its tag does, too, whichever rank makes it.
 
         Does not block. Not collective. Raises as send does.
         """
@@ -201,40 +227,47 @@ class KVStore(_core.Store):
     def init(self, key: Keys, value: Values) -> None:
         """Stores a copy of the value, an array of any shape.
 
-        Blocks for the copy. With servers it is collective: worker 0's value is stored, and it blocks until every worker
-        has called it. Raises as the class says, InvalidArgumentError if the key has a value, and UnsupportedError with
-        dist_sync_mpi: use broadcast.
+        Blocks until the copy is made. With servers it is collective: the servers store worker 0's value, and it blocks
+        until every worker has called it. Raises as the class says: InvalidArgumentError if the key already has a value,
+        and UnsupportedError with dist_sync_mpi; use broadcast there.
         """
         self._init(key, value)
 
     def push(self, key: Keys, value: Values, priority: SupportsIndex = 0, *, op: Op = "sum") -> Pending:
-        """Replaces the stored value by the sum (or op) of the devices' arrays, which have its shape and dtype.
+        """Replaces the stored value by the sum (or by the result of `op`) of the devices' arrays.
 
-        Does not block. With dist_sync and its kin it is collective: every worker makes the same call; dist_async and
-        its kin need an optimizer, and update by each push at once, which an average divides by the number of workers.
-        Raises as the class says, InvalidArgumentError for a key without a value (with servers in Pending.wait), and
-        UnsupportedError with dist_sync_mpi: use pushpull.
+        The arrays have the dtype and shape of the stored value. Once the store has an optimizer, push updates the
+        stored value by the sum instead.
+
+        Does not block. With servers:
+            - The synchronous types (dist_sync and so on) are collective: every worker makes the same call.
+            - The asynchronous types (dist_async and so on) need an optimizer. They update once for each push, as soon
+              as it arrives. An average divides each push by the number of workers.
+
+        Raises as the class says: InvalidArgumentError for a key without a value (with servers in Pending.wait), and
+        UnsupportedError with dist_sync_mpi; use pushpull there.
         """
         return self._push(key, value, priority, op)
 
     def pull(self, key: Keys, out: Values, priority: SupportsIndex = 0) -> Pending:
-        """Copies the stored value to every array of `out`, which have its shape and dtype.
+        """Copies the stored value to each array of `out`. These arrays have its dtype and shape.
 
-        Does not block. Not collective; with servers it follows this worker's last push of the key. Raises as the class
-        says, InvalidArgumentError for a key without a value (with servers in Pending.wait), and UnsupportedError with
-        dist_sync_mpi: use pushpull.
+        Does not block. Not collective. With servers it follows this worker's last push of the key.
+
+        Raises as the class says: InvalidArgumentError for a key without a value (with servers in Pending.wait), and
+        UnsupportedError with dist_sync_mpi; use pushpull there.
         """
         return self._pull(key, out, priority)
 
     def row_sparse_pull(self, key: Keys, out: Values, row_ids: Values) -> None:
-        """Copies some rows of the stored value to every array of `out`, whose other rows become zeros.
+        """Copies some rows of the stored value to each array of `out`, and fills their other rows with zeros.
 
-        out: arrays of the value's shape and dtype; with servers only the rows that are asked for travel.
-        row_ids: one array for each key, of any shape and dtype, whose elements are whole numbers: indices of the first
-            dimension. A row may stand there several times, and there may be none.
+        out: arrays of the value's dtype and shape. With servers only the rows that are asked for travel.
+        row_ids: one array for each key, of any shape and dtype. Its elements are whole numbers: indices of the first
+            dimension. It may name a row several times, and it may be empty.
 
         Blocks until the rows are there. Not collective. Raises InvalidArgumentError for a row that the value does not
-        have and for a key without a value, UnsupportedError with dist_sync_mpi.
+        have and for a key without a value, and UnsupportedError with dist_sync_mpi.
         """
         self._row_sparse_pull(key, out, row_ids)
 
@@ -242,16 +275,20 @@ class KVStore(_core.Store):
                       **parameters: float) -> None:
         """From now on the store updates its values by this rule: push and pushpull bring gradients.
 
-        optimizer: 'sgd', 'nag', 'adam', 'adamw', 'adagrad', 'rmsprop' or 'lamb'; tutti/optimizer.h has the formulas.
+        optimizer: 'sgd', 'nag', 'adam', 'adamw', 'adagrad', 'rmsprop' or 'lamb'. tutti/optimizer.h has the formulas.
         parameters: learning_rate, wd, rescale_grad, clip_gradient, multi_precision, and those of the rule, such as
-            momentum. What is left out has MXNet's default.
-        factors: {key: (of the learning rate, of wd)} for single keys.
+            momentum. Parameters that are left out have MXNet's defaults.
+        factors: {key: (factor of the learning rate, factor of wd)} for single keys.
 
-        Called again with the same rule it changes the parameters, and keeps what the rule knows of each key. With
-        servers it is collective and blocks until every worker has called it; else it does not block. With servers it
-        raises TimedOutError on every worker where some do not call it within key_timeout, and nothing has changed; with
-        dist_async on the worker that waited, which calls it again. Raises InvalidArgumentError for an unknown rule or
-        parameter and a value out of range, UnsupportedError with dist_sync_mpi: update the weights in the program.
+        A second call with the same rule changes the parameters, and keeps what the rule knows of each key.
+
+        With servers it is collective, and blocks until every worker has called it (with asynchronous types, until
+        worker 0 has). Otherwise it does not block.
+
+        Raises InvalidArgumentError for an unknown rule or parameter and for a value out of range, and UnsupportedError
+        with dist_sync_mpi; update the weights in the program there. With servers it raises TimedOutError on every
+        worker if some workers do not call it within key_timeout, with asynchronous types on the worker that waited.
+        Then nothing has changed, and these workers call again.
         """
         if not isinstance(optimizer, str):
             raise TypeError(f"an optimizer is a str, such as 'sgd', with its parameters by name, not {optimizer!r}")
@@ -259,36 +296,45 @@ class KVStore(_core.Store):
         self._set_optimizer(optimizer, {name: float(value) for name, value in parameters.items()}, by_key)
 
     def save_optimizer_states(self, fname: Path, dump_optimizer: bool = False) -> None:
-        """Writes what the rule keeps of each key into a file, with dump_optimizer also the rule and its parameters.
+        """Writes what the rule keeps of each key to a file. With dump_optimizer it also writes the rule and its
+        parameters.
 
-        The file is replaced whole or not at all. With servers it has the states of all of them, after this worker's
-        own earlier calls; one worker is enough, and each that calls it writes the file it names. Blocks until the file
-        is on the disk; not collective. Raises InvalidArgumentError when there is no optimizer, InternalError when the
-        file cannot be written, UnsupportedError with dist_sync_mpi.
+        The file is replaced as a whole or not at all. With servers the file has the states of all servers, after this
+        worker's own earlier calls. One worker is enough; each worker that calls it writes the file that it names.
+
+        Blocks until the file is on disk. Not collective. Raises InvalidArgumentError if there is no optimizer,
+        InternalError if it cannot write the file, and UnsupportedError with dist_sync_mpi.
         """
         self._save_optimizer_states(os.fsdecode(fname), dump_optimizer)
 
     def load_optimizer_states(self, fname: Path) -> None:
-        """Takes them from such a file; the optimizer, too, if it is there.
+        """Loads the states from such a file, and the optimizer, too, if the file has it.
 
-        A file fits any number of servers, and stores of one process. Blocks while it reads. With servers it is
-        collective and blocks until every worker has called it; worker 0's file is read, the others need none. Raises
-        InvalidArgumentError for a file that is missing or damaged and for another rule's states, UnsupportedError with
-        dist_sync_mpi.
+        The file fits any number of servers, and stores of one process. Blocks while it reads. With servers it is
+        collective, and blocks until every worker has called it (with asynchronous types, until worker 0 has). The store
+        reads worker 0's file; the other workers need none.
+
+        Raises InvalidArgumentError if the file is missing or damaged, or has the states of another rule, and
+        UnsupportedError with dist_sync_mpi.
         """
         self._load_optimizer_states(os.fsdecode(fname))
 
     def set_gradient_compression(self, kind: str, threshold: SupportsFloat = 0.5) -> None:
-        """The format in which float32 arrays travel between nodes: 'none', 'fp16' or 'bf16'.
+        """Sets the format in which float32 arrays travel between nodes: 'none', 'fp16' or 'bf16'.
 
-        With servers that in which gradients travel to them, and also '2bit' (+threshold, -threshold or 0 an element)
-        and '1bit' (+1 above the threshold, else -1), for float32, float16 and bfloat16: what is not sent of a gradient
-        is added to the next one, also when the push then fails. An element that is not finite makes the sum so ('2bit':
-        NaN), and nothing of it is added to the next one.
+        With servers it is the format in which gradients travel to them. Servers also take two further kinds, for
+        float32, float16 and bfloat16:
+            '2bit': sends +threshold, -threshold or 0 for each element;
+            '1bit': sends +1 for an element above the threshold, else -1.
+        With these, a worker adds the part of a gradient that it has not sent to the next gradient. It does so even if
+        the push then fails. If one input element is NaN or infinite, so is that element of the sum ('2bit': NaN), and
+        nothing of it is added to the next gradient.
 
-        All ranks call it with the same values before the first array. With servers it blocks until they have, else it
-        does not block. Raises UnsupportedError for another kind, InvalidArgumentError after the first array and for a
-        threshold that is not finite and above 0 ('1bit': or 0), MismatchError where workers differ, AbortedError when
+        All ranks call it with the same values before the first array. With servers it blocks until all have; otherwise
+        it does not block.
+
+        Raises UnsupportedError for another kind, InvalidArgumentError after the first array and for a threshold that is
+        not finite and above 0 ('1bit': at least 0), MismatchError if workers pass different values, and AbortedError if
         the store is closed.
         """
         if not isinstance(kind, str):
@@ -296,26 +342,31 @@ class KVStore(_core.Store):
         self._set_gradient_compression(kind, float(threshold))
 
     def num_dead_node(self) -> int:
-        """How many nodes of the job (scheduler, servers, workers) were lost; 0 in stores of one process.
+        """How many nodes of the job (scheduler, servers and workers) were lost. 0 in stores of one process.
 
-        Does not block; not collective. Raises UnsupportedError with dist_sync_mpi, where PeerLostError names the ranks.
+        Does not block. Not collective. Raises UnsupportedError with dist_sync_mpi, where a PeerLostError names the
+        ranks.
         """
         return self._num_dead_node()
 
     def barrier(self) -> None:
-        """Blocks until every rank has called it; does not wait for arrays in flight.
+        """Blocks until every rank has called it. Does not wait for arrays in flight.
 
-        Collective. Ctrl-C interrupts it; this rank has come all the same. Raises TimedOutError when ranks do not come
-        within key_timeout, PeerLostError, AbortedError and InternalError as Pending.wait does.
+        Collective. Ctrl-C interrupts the wait; for the other ranks, this rank has come all the same. Raises
+        TimedOutError if some ranks do not come within key_timeout. Raises PeerLostError, AbortedError and InternalError
+        as Pending.wait does.
         """
         self._barrier()
 
     def join(self) -> int:
-        """For a rank that ran out of data: blocks until all ranks have joined, and returns the last rank to join.
+        """A rank that has run out of data calls this. Blocks until all ranks have joined, and returns the last rank to
+        join.
 
-        Until then it contributes nothing to what the others reduce: zeros to a sum, and an average does not count it.
-        With servers there is no join: UnsupportedError. Collective. Ctrl-C interrupts it; this rank has
-        joined all the same. Raises PeerLostError, AbortedError and InternalError as Pending.wait does.
+        Until then this rank contributes nothing to what the others reduce: it adds zeros to a sum, and an average does
+            not count
+        it. Collective. Ctrl-C interrupts the wait; for the other ranks, this rank has joined all the same.
+
+        Raises UnsupportedError with servers. Raises PeerLostError, AbortedError and InternalError as Pending.wait does.
         """
         return self._join()
 
@@ -327,17 +378,21 @@ class KVStore(_core.Store):
 
     def allocate(self, shape: Shape, dtype: Any = "float32",
                  gpu: SupportsIndex | None = None) -> NDArray[Any] | GpuArray:
-        """A numpy array in memory that the ranks of a machine share, which is exchanged without copies.
+        """Allocates a numpy array in memory that the ranks of a machine share, so that it is exchanged without copies.
 
-        shape: a number of elements, or a sequence of dimensions, 8 at most. dtype: as numpy takes it, or torch's; for
-        bfloat16 the package ml_dtypes must be installed. It holds zeros with dist_sync_mpi; in stores of one process
-        its contents are undefined. It may outlive the store. gpu: the number of a GPU, for a tutti.GpuArray there, of
-        undefined contents; UnsupportedError where the store takes arrays on the CPU alone.
+        shape: a number of elements, or a sequence of at most 8 dimensions.
+        dtype: a dtype of numpy or torch, or its name. For bfloat16 the package ml_dtypes must be installed.
+        gpu: the number of a GPU. The result is then a tutti.GpuArray there, with undefined contents.
 
-        Not collective. Blocks for 0.5 to 3 ms a MiB, which nothing interrupts. Raises TypeError for what is no shape or
-        dtype, InvalidArgumentError for a negative or too large one and for a dtype that tutti does not have,
-        UnsupportedError where ml_dtypes is missing, InternalError when there is not enough memory, AbortedError when
-        the store is closed.
+        With dist_sync_mpi the array holds zeros. In stores of one process its contents are undefined. The array may
+        outlive the store.
+
+        Not collective. Blocks for 0.5 to 3 ms for each MiB, and Ctrl-C does not interrupt it. Raises:
+            TypeError: the argument is no shape or no dtype;
+            InvalidArgumentError: a dimension is negative, the array is too large, or tutti does not have the dtype;
+            UnsupportedError: ml_dtypes is missing, or the store takes no arrays on a GPU;
+            InternalError: there is not enough memory;
+            AbortedError: the store is closed.
         """
         dims, name = _arrays.dims_of(shape), _arrays.allocatable(dtype)
         if gpu is not None:
@@ -346,29 +401,31 @@ class KVStore(_core.Store):
         return self._allocate(dims, name).view(kind).reshape(dims)
 
     def counters(self) -> Counters:
-        """What the store has done on this rank since create, and what it holds. Does not block; not collective.
+        """Counts what the store has done on this rank since create, and the memory that it holds. Does not block. Not
+        collective.
 
-        Raises AbortedError when the store is closed.
+        Raises AbortedError if the store is closed.
         """
         return self._counters()
 
     def choices(self) -> list[Choice]:
-        """Sizes, limits and policies that the store uses, with where each comes from; for people.
+        """The sizes, limits and policies that the store uses, and where each comes from. For people to read.
 
-        Empty in stores of one process. Does not block; not collective. Raises AbortedError when the store is closed.
+        The list is empty in stores of one process. Does not block. Not collective. Raises AbortedError if the store is
+        closed.
         """
         return self._choices()
 
     def close(self) -> None:
-        """Closes the store; a second time does nothing.
+        """Closes the store. A second call does nothing.
 
-        Blocks until the arrays that have begun to move are exchanged, in every thread that calls it. Not collective:
-        other calls that need this rank fail with AbortedError on the other ranks. Every other method then raises
-        AbortedError. Ctrl-C interrupts the wait; the store goes on closing in the background. A store that nothing
-        refers to any more is closed, too, which nothing interrupts.
+        Blocks, in every thread that calls it, until the arrays that have begun to move are exchanged. Not collective:
+        other calls that need this rank fail with AbortedError on the other ranks. Afterwards every other method raises
+        AbortedError. Ctrl-C interrupts the wait; the store then goes on closing in the background. If nothing refers to
+        a store any more, it is closed, too, and Ctrl-C does not interrupt that.
 
-        Raises what ended the store, such as PeerLostError, if no other call has told it; so does the end of a `with`
-        block that no exception leaves.
+        Raises the error that ended the store, such as PeerLostError, if no other call has raised it. The end of a
+        `with` block does the same, unless an exception leaves the block.
         """
         self._close()
 

@@ -1,4 +1,5 @@
-"""What tutti raises. The text names the key, the ranks, what each said and what to do."""
+"""The exceptions that tutti raises. The text names the key and the ranks, and says what each rank said and what to do.
+"""
 import re
 from collections.abc import Iterable
 
@@ -7,14 +8,19 @@ from tutti._core import ErrorCode
 
 
 class Error(Exception):
-    """Every error of the library, with what it is about as data: nobody needs to parse its text.
+    """The base of all errors of the library. It holds what the error is about as data, so nobody needs to parse its
+    text.
 
-    code: the kind, which the subclass tells too; None for an Error that is of none.
-    key: of the array that the error is about. None when that is no key or more than one: a lost rank for example fails
-        all keys in flight.
-    ranks: those that caused it, ascending: that are lost or have left, that did not come (TimedOutError), that said
-        something else than the lowest rank (MismatchError), or whose values are refused: this one's by check_finite,
-        others' by fingerprint and the calls with objects. Empty when no rank did, or when the call itself is wrong.
+    code: the kind of the error, which the subclass tells, too. None for an Error that is of no subclass.
+    key: the key that the error is about. None if the error is about no key or about several: a lost rank, for example,
+        fails all keys in flight.
+    ranks: the ranks that caused the error, in ascending order:
+        - the ranks that are lost or have left;
+        - TimedOutError: the ranks that did not make their call;
+        - MismatchError: the ranks that said something else than the lowest rank;
+        - the ranks whose values are refused: this rank with check_finite; other ranks in fingerprint and in the calls
+          with objects.
+        Empty if no rank caused it, or if the call itself is wrong.
     """
 
     code: ErrorCode | None = None
@@ -32,49 +38,52 @@ class Error(Exception):
 
 
 class InvalidArgumentError(Error, ValueError):
-    """The call itself is wrong; nothing was submitted."""
+    """The call itself is wrong. The store has submitted nothing."""
 
     code = ErrorCode.invalid_argument
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """This store type or build does not offer it; the text says what does."""
+    """This store type or this build does not offer the call. The text says what to use instead."""
 
     code = ErrorCode.unsupported
 
 
 class MismatchError(Error):
-    """Ranks disagree (shape, dtype, operation, root, options, version); the same on all ranks."""
+    """Ranks disagree about a shape, dtype, operation, root, option or version. All ranks get the same error."""
 
     code = ErrorCode.mismatch
 
 
 class DuplicateKeyError(Error):
-    """The key is in flight already, or stands twice in one call."""
+    """The key is already in flight, or stands twice in one call."""
 
     code = ErrorCode.duplicate_key
 
 
 class TimedOutError(Error, TimeoutError):
-    """Some ranks never submitted the key; the store lives on."""
+    """Some ranks did not make their call in time. The store lives on."""
 
     code = ErrorCode.timeout
 
 
 class PeerLostError(Error):
-    """A rank died or hangs. The store is dead, the process is not."""
+    """A rank has died or hangs. The store has ended; the process goes on."""
 
     code = ErrorCode.peer_lost
 
 
 class AbortedError(Error):
-    """The store is closed or being closed, or a rank that is needed has left."""
+    """The store is closed or is closing, or a rank that the call needs has left."""
 
     code = ErrorCode.aborted
 
 
 class InternalError(Error):
-    """A broken invariant, or a failed system or MPI call. The store is dead."""
+    """An invariant is broken, or a call of the system or of MPI has failed.
+
+    The store has ended, unless the help of the method says that it lives on.
+    """
 
     code = ErrorCode.internal
 
@@ -89,7 +98,7 @@ DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float6
 
 
 def in_words_of_python(text: str) -> str:
-    """What the library says, which speaks C++."""
+    """The text in the words of Python. The library's own texts have the words of C++."""
     return WORDS.sub(lambda found: DTYPES.get(found[0], found[0].removeprefix("Options::")), text)
 
 

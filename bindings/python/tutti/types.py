@@ -1,4 +1,4 @@
-"""Names for type annotations, and what a store tells about itself."""
+"""Names for type annotations, and the tuples in which a store describes itself."""
 import os
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, SupportsFloat, SupportsIndex, TypeAlias
@@ -21,18 +21,23 @@ Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Counters(NamedTuple):
-    """What a store has done on this rank since create, and what it holds. All only grow, except allocated_bytes.
+    """Counts what a store has done on this rank since create, and the memory that it holds.
 
-    tensors_reduced: completed pushes, pushpulls and reduce_scatters, by key.
-    bytes_reduced: of their arrays, once for all devices.
-    tensors_broadcast, bytes_broadcast: likewise.
-    tensors_gathered: completed allgathers, by key; bytes_gathered: of their results.
-    batches: batches run; fusion makes them fewer than arrays.
-    control_messages: sent to or received from the coordinator; no heartbeats.
-    bytes_between_nodes: sent by this rank over MPI, or to parameter servers.
-    nodes: nodes of the store.
-    buffer_bytes: of the store's buffers on this rank, with its share of the node's shared memory.
-    allocated_bytes: of arrays from allocate now, in whole pages; allocated_peak_bytes: the most that ever was.
+    Values never decrease, except for allocated_bytes.
+
+    tensors_reduced: completed pushes, pushpulls and reduce_scatters. A call with several keys counts once a key.
+    bytes_reduced: bytes of their arrays. A key counts once, however many devices it has.
+    tensors_broadcast, bytes_broadcast: the same for broadcasts.
+    tensors_gathered: completed allgathers and all_to_alls, by key.
+    bytes_gathered: for an allgather, the bytes of its result; for an all_to_all, what the busiest rank sends or
+        receives.
+    batches: batches that the store has run. Fusion makes them fewer than arrays.
+    control_messages: messages sent to and received from the coordinator, without heartbeats.
+    bytes_between_nodes: bytes that this rank has sent over MPI or to parameter servers.
+    nodes: the number of the store's nodes.
+    buffer_bytes: bytes of the store's buffers on this rank, with its share of the node's shared memory.
+    allocated_bytes: bytes of the arrays from allocate that exist now, in whole pages.
+    allocated_peak_bytes: the most that allocated_bytes ever was.
     """
 
     tensors_reduced: int
@@ -53,8 +58,13 @@ class Counters(NamedTuple):
 class Choice(NamedTuple):
     """A size, limit or policy that a store uses.
 
-    origin: "default"; the name of the environment variable that set it; "program": an option of create set it; "job":
-    it follows from the number and placement of ranks; "machine": from processors and caches; "always": it is fixed.
+    origin: where the value comes from:
+        - the name of an environment variable: this variable set it;
+        - "program": an option of create set it;
+        - "job": it follows from the number and placement of the ranks;
+        - "machine": it follows from the machine's processors and caches;
+        - "always": the library fixes it;
+        - "default": nothing has set it.
     """
 
     name: str
