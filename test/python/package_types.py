@@ -15,7 +15,7 @@ import tutti
 from tutti import _core
 
 HERE = pathlib.Path(__file__).parent
-METHODS = sorted(name for name in vars(tutti.KVStore) if name[0] != "_")
+METHODS = sorted(name for name, what in vars(tutti.KVStore).items() if name[0] != "_" and callable(what))
 EXCHANGES = ("pushpull", "broadcast", "reduce_scatter", "allgather")
 
 
