@@ -1,6 +1,5 @@
 #include "base/mutex.h"
 
-#ifndef NDEBUG
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -33,4 +32,3 @@ void LockOrder::leave(int level) {
 }
 
 }  // namespace tutti::base
-#endif

@@ -24,18 +24,20 @@ namespace tutti::base {
 
 class CondVar;
 
-/// Checks, in builds with assertions, the order in which this thread takes mutexes: a thread that
-/// holds one takes only mutexes of higher levels. Ends the process otherwise, and says which two
-/// levels they are.
+/// Builds with assertions check the lock order.
+#ifdef NDEBUG
+constexpr bool checks_lock_order = false;
+#else
+constexpr bool checks_lock_order = true;
+#endif
+
+/// The levels of the mutexes that this thread holds. A thread that holds one takes only mutexes of
+/// higher levels.
 class LockOrder {
  public:
-#ifdef NDEBUG
-  static void enter(int /*level*/) {}
-  static void leave(int /*level*/) {}
-#else
+  /// Ends the process if this breaks the order, and says which two levels they are.
   static void enter(int level);
   static void leave(int level);
-#endif
 };
 
 /// A std::mutex with annotations for clang's thread-safety analysis, and with its level, from 0 to
@@ -44,16 +46,16 @@ class TUTTI_CAPABILITY("mutex") Mutex {
  public:
   explicit Mutex(int level) : level_(level) {}
   void lock() TUTTI_ACQUIRE() {
-    LockOrder::enter(level_);
+    if constexpr (checks_lock_order) LockOrder::enter(level_);
     mutex_.lock();
   }
   void unlock() TUTTI_RELEASE() {
     mutex_.unlock();
-    LockOrder::leave(level_);
+    if constexpr (checks_lock_order) LockOrder::leave(level_);
   }
   bool try_lock() TUTTI_TRY_ACQUIRE(true) {
     if (!mutex_.try_lock()) return false;
-    LockOrder::enter(level_);
+    if constexpr (checks_lock_order) LockOrder::enter(level_);
     return true;
   }
 

@@ -44,8 +44,8 @@ TEST_CASE("a thread takes mutexes of ever higher levels, in any order again once
   CHECK(said.empty());
 }
 
-#ifndef NDEBUG
 TEST_CASE("a process ends whose thread takes a mutex of a lower level, or of the same") {
+  if (!checks_lock_order) return;
   Mutex mutex(3);
   for (const int level : {3, 5}) {
     Mutex held(level);
@@ -60,6 +60,7 @@ TEST_CASE("a process ends whose thread takes a mutex of a lower level, or of the
 }
 
 TEST_CASE("a mutex that is free is no way around the order") {
+  if (!checks_lock_order) return;
   Mutex low(3);
   Mutex high(5);
   const auto [status, said] = end_of([&] {
@@ -68,4 +69,3 @@ TEST_CASE("a mutex that is free is no way around the order") {
   });
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
 }
-#endif
