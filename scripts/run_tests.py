@@ -217,7 +217,7 @@ def quick(tally):
     clang, tidied = build(CLANG_LIBRARY), tidy()
     with Aside(clang, tidied) as aside:
         if built:
-            meson_tests(tally, GCC, *without("slow"), "--num-processes", AT_ONCE, "-t", SLOWER_THEN)
+            meson_tests(tally, GCC, *without("slow", "rare"), "--num-processes", AT_ONCE, "-t", SLOWER_THEN)
         aside.finished(tally, clang.name)
         aside.finished(tally, tidied.name)
 

@@ -127,7 +127,7 @@ class Completion {
   const What what_;
   const std::weak_ptr<Driver> driver_;
   const std::shared_ptr<const StreamOrder> order_;
-  Mutex mutex_;  ///< level 5
+  Mutex mutex_{5};
   CondVar changed_;
   std::atomic<std::size_t> open_parts_;  ///< the last decrement needs the mutex
   std::size_t unissued_parts_ TUTTI_GUARDED_BY(mutex_);

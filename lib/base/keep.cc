@@ -8,7 +8,7 @@
 namespace tutti::base {
 
 void keep_for_good(std::shared_ptr<const void> owned) {
-  static Mutex mutex;  ///< level 5
+  static Mutex mutex{5};
   static auto& all = *new std::vector<std::shared_ptr<const void>>;
   const Lock lock(mutex);
   all.push_back(std::move(owned));

@@ -73,7 +73,7 @@ class Outlet : public spdlog::sinks::sink {
   spdlog::sinks::stderr_sink_mt stderr_;
   std::atomic<int> rank_{-1};
   std::atomic<pid_t> taken_in_{0};
-  Mutex mutex_;  ///< level 6
+  Mutex mutex_{6};
   std::function<bool(const LogLine&)> take_ TUTTI_GUARDED_BY(mutex_);
 };
 

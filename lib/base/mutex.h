@@ -24,17 +24,45 @@ namespace tutti::base {
 
 class CondVar;
 
-/// A std::mutex with annotations for clang's thread-safety analysis. "Lock order" in lib/DESIGN.md
-/// gives each mutex a level: a thread that holds one takes only mutexes of higher levels.
+/// Builds with assertions check the lock order.
+#ifdef NDEBUG
+constexpr bool checks_lock_order = false;
+#else
+constexpr bool checks_lock_order = true;
+#endif
+
+/// The levels of the mutexes that this thread holds. A thread that holds one takes only mutexes of
+/// higher levels.
+class LockOrder {
+ public:
+  /// Ends the process if this breaks the order, and says which two levels they are.
+  static void enter(int level);
+  static void leave(int level);
+};
+
+/// A std::mutex with annotations for clang's thread-safety analysis, and with its level, from 0 to
+/// 31, in the lock order. The table "Lock order" in lib/DESIGN.md gives the levels their meaning.
 class TUTTI_CAPABILITY("mutex") Mutex {
  public:
-  void lock() TUTTI_ACQUIRE() { mutex_.lock(); }
-  void unlock() TUTTI_RELEASE() { mutex_.unlock(); }
-  bool try_lock() TUTTI_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  explicit Mutex(int level) : level_(level) {}
+  void lock() TUTTI_ACQUIRE() {
+    if constexpr (checks_lock_order) LockOrder::enter(level_);
+    mutex_.lock();
+  }
+  void unlock() TUTTI_RELEASE() {
+    mutex_.unlock();
+    if constexpr (checks_lock_order) LockOrder::leave(level_);
+  }
+  bool try_lock() TUTTI_TRY_ACQUIRE(true) {
+    if (!mutex_.try_lock()) return false;
+    if constexpr (checks_lock_order) LockOrder::enter(level_);
+    return true;
+  }
 
  private:
   friend class CondVar;
   std::mutex mutex_;
+  const int level_;
 };
 
 /// Holds a Mutex for a scope.

@@ -41,7 +41,7 @@ class Spares {
   }
 
  private:
-  Mutex mutex_;  ///< level 5
+  Mutex mutex_{5};
   std::vector<std::unique_ptr<T>> spares_ TUTTI_GUARDED_BY(mutex_);
   std::size_t made_ TUTTI_GUARDED_BY(mutex_) = 0;
 };

@@ -36,7 +36,7 @@ class Watchdog {
   const Look look_;
   const int status_;
   const Clock::time_point start_ = Clock::now();
-  Mutex mutex_;  ///< level 5
+  Mutex mutex_{5};
   CondVar ended_;
   bool over_ TUTTI_GUARDED_BY(mutex_) = false;
   NamedThread thread_;

@@ -38,7 +38,7 @@ class Creations {
   const std::string folder_;
   const std::string job_;
   const int rank_;
-  base::Mutex mutex_;  ///< level 5
+  base::Mutex mutex_{5};
   std::vector<Creation> mine_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -24,7 +24,7 @@ class Departures {
  private:
   std::vector<int> present(std::span<const int> ranks) const TUTTI_REQUIRES(mutex_);
 
-  mutable base::Mutex mutex_;  ///< level 5
+  mutable base::Mutex mutex_{5};
   base::CondVar changed_;
   std::vector<bool> departed_ TUTTI_GUARDED_BY(mutex_);
   bool given_up_ TUTTI_GUARDED_BY(mutex_) = false;

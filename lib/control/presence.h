@@ -95,7 +95,7 @@ class Presence {
   const int on_machine_;
   const PidFiles pid_files_;
   Creations creations_;  ///< after `pid_files_`: of the process that is the rank alone
-  base::Mutex mutex_;    ///< level 5
+  base::Mutex mutex_{5};
   base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);
   base::Clock::time_point next_beat_ TUTTI_GUARDED_BY(mutex_){};

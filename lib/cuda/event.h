@@ -55,7 +55,7 @@ class EventPool {
   void give_back(Event* event) noexcept TUTTI_EXCLUDES(mutex_);
 
   const Gpu& gpu_;
-  base::Mutex mutex_;  ///< level 5
+  base::Mutex mutex_{5};
   std::vector<std::unique_ptr<Event>> spares_ TUTTI_GUARDED_BY(mutex_);
   std::size_t made_ TUTTI_GUARDED_BY(mutex_) = 0;
 };

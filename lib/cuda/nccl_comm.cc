@@ -26,7 +26,7 @@ std::string failure(const NcclFunctions& nccl, ncclResult_t result, const char* 
 
 /// An abort under way. Its thread may outlive the communicator's object.
 struct Abort {
-  base::Mutex mutex;  ///< level 5
+  base::Mutex mutex{5};
   base::CondVar changed;
   bool done TUTTI_GUARDED_BY(mutex) = false;
 };

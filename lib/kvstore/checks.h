@@ -57,7 +57,7 @@ class KeyKind {
   void admit(std::span<const Key> keys) TUTTI_EXCLUDES(mutex_);
 
  private:
-  base::Mutex mutex_;  ///< level 5
+  base::Mutex mutex_{5};
   std::optional<Key> first_ TUTTI_GUARDED_BY(mutex_);
 };
 

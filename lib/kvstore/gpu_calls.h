@@ -84,7 +84,7 @@ class GpuCalls final : public base::Driver, public std::enable_shared_from_this<
 
   const std::shared_ptr<const GpuMemory> memory_;
   const std::chrono::milliseconds limit_;
-  base::Mutex mutex_;  ///< level 4
+  base::Mutex mutex_{4};
   base::CondVar changed_;
   std::deque<Open> open_ TUTTI_GUARDED_BY(mutex_);  ///< in the order of the stream
   std::size_t busy_ TUTTI_GUARDED_BY(mutex_) = 0;   ///< threads that end calls or run callbacks

@@ -33,7 +33,7 @@ class LocalCounters {
   }
 
  private:
-  mutable base::Mutex mutex_;  ///< level 5
+  mutable base::Mutex mutex_{5};
   Counters counters_ TUTTI_GUARDED_BY(mutex_);
 };
 

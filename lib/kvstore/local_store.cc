@@ -97,7 +97,7 @@ class LocalStore : public Backend {
   const Tensor* find(const Key& key) const TUTTI_REQUIRES(mutex_);
 
   const base::ForkGuard fork_;
-  mutable base::Mutex mutex_;  ///< level 3
+  mutable base::Mutex mutex_{3};
   LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);

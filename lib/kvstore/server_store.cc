@@ -119,7 +119,7 @@ class ServerStore : public Backend {
   void load_states(const std::string& path);
 
   const base::ForkGuard fork_;
-  mutable base::Mutex mutex_;  ///< level 5
+  mutable base::Mutex mutex_{5};
   ps::Compression compression_ TUTTI_GUARDED_BY(mutex_);
   std::unique_ptr<ps::Worker> worker_;
 };

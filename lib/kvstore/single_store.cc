@@ -70,7 +70,7 @@ class SingleStore : public Backend {
   }
 
   const base::ForkGuard fork_;
-  mutable base::Mutex mutex_;  ///< level 3
+  mutable base::Mutex mutex_{3};
   LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
   LocalCounters counters_;
   /// KVStore refuses calls that come after `close`, but not one that has passed it before.

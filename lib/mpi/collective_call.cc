@@ -54,7 +54,7 @@ bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look
 /// Calls that were given up: MPI may still read and write their memory. There is one list per
 /// process, as there is one MPI.
 struct LeftOpen {
-  base::Mutex mutex;  ///< level 5
+  base::Mutex mutex{5};
   std::list<std::shared_ptr<CollectiveCall>> calls TUTTI_GUARDED_BY(mutex);
 };
 

@@ -108,7 +108,7 @@ void GroupCreation::make() {
 /// Those that no call has finished yet: the next call for the same ranks goes on with one. Never
 /// destroyed, for the process may end while MPI still makes one.
 struct Groupings {
-  base::Mutex mutex;  ///< level 5
+  base::Mutex mutex{5};
   std::map<std::vector<int>, std::shared_ptr<GroupCreation>> begun TUTTI_GUARDED_BY(mutex);
 };
 

@@ -37,7 +37,7 @@ struct StopHook::Entry {
     stop = nullptr;
   }
 
-  base::Mutex running;  ///< level 2; held while `stop` runs
+  base::Mutex running{2};  ///< held while `stop` runs
   std::function<void()> stop TUTTI_GUARDED_BY(running);
 };
 
@@ -45,7 +45,7 @@ namespace {
 
 /// What tutti must remember of MPI: one per process, as there is one MPI.
 struct MpiState {
-  base::Mutex mutex;  ///< level 2
+  base::Mutex mutex{2};
   /// The ranks of each store that some thread creates at the moment.
   std::set<std::vector<int>> creating TUTTI_GUARDED_BY(mutex);
   base::CondVar created;

@@ -82,7 +82,7 @@ class DeviceSide final : public collective::Grouping {
 
   Staging staging_;
   const std::optional<int> gpu_;
-  base::Mutex opening_;  ///< level 5
+  base::Mutex opening_{5};
   std::shared_ptr<base::Mapping> mapping_ TUTTI_GUARDED_BY(opening_);
   std::unique_ptr<shm::NodeMemory> memory_ TUTTI_GUARDED_BY(opening_);
   std::shared_ptr<OpenedGpu> owned_ TUTTI_GUARDED_BY(opening_);

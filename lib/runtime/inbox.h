@@ -72,7 +72,7 @@ class Inbox {
   void wait_for_ends(base::Lock& lock, std::span<const TensorCall> calls) TUTTI_REQUIRES(mutex_);
 
   const int rank_;
-  mutable base::Mutex mutex_;  ///< level 5
+  mutable base::Mutex mutex_{5};
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
   /// All keys so far. Keys are used again and again, so none is removed before the end.
   KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);

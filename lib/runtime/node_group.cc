@@ -111,7 +111,7 @@ struct NodeGroup::Job {
   std::optional<cuda::NcclComm> comm{};
   std::shared_ptr<void> equipment{};
   std::optional<Greeting> greeting{};
-  base::Mutex mutex;  ///< level 5
+  base::Mutex mutex{5};
   base::CondVar changed;
   bool done TUTTI_GUARDED_BY(mutex) = false;
 };

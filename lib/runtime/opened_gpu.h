@@ -73,11 +73,11 @@ class OpenedGpu final : public base::StreamOrder {
   const cuda::Registration pinned_results_;
   mutable cuda::EventPool events_;
   cuda::Stream meeting_;  ///< brings several of the program's streams together
-  base::Mutex joining_;   ///< level 5
+  base::Mutex joining_{5};
   collective::DeviceEnds ends_;
   bool has_claim_ = false;                 ///< no other store of this process may have a group
   std::unique_ptr<NodeGroup> node_group_;  ///< null: this store has none, and never will
-  mutable base::Mutex using_;              ///< level 5
+  mutable base::Mutex using_{5};
   collective::DeviceGroup* group_ TUTTI_GUARDED_BY(using_) = nullptr;  ///< once batches move by it
 };
 

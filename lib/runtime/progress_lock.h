@@ -74,7 +74,7 @@ class ProgressLock final : public base::Driver {
   const bool crowded_;
   const bool any_thread_;
   const bool between_nodes_;
-  base::Mutex turn_;  ///< level 4; held for one look, some tens of microseconds
+  base::Mutex turn_{4};  ///< held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
   std::atomic<bool> has_dues_{false};           ///< the communication thread was told
   std::vector<Due> dues_;                       ///< of the communication thread alone

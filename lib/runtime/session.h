@@ -94,8 +94,8 @@ class Session {
   /// The control plane's count when it was closed. MPI_Finalize may close it before the session
   /// ends.
   std::optional<std::uint64_t> control_messages_ TUTTI_GUARDED_BY(counting_);
-  mutable base::Mutex counting_;  ///< level 5
-  base::Mutex closing_;           ///< level 3; the destructor and MPI_Finalize may close at once
+  mutable base::Mutex counting_{5};
+  base::Mutex closing_{3};  ///< the destructor and MPI_Finalize may close at once
   Tally tally_;
   std::unique_ptr<Executor> executor_;  ///< until the store is closed
   std::shared_ptr<ProgressLock> progress_lock_;
@@ -103,7 +103,7 @@ class Session {
   std::size_t keys_ = 0;  ///< how many the store had; known once the thread has ended
   base::NamedThread thread_;
   bool ended_ = false;
-  base::Mutex meeting_;  ///< level 3; one barrier or join at a time from this rank
+  base::Mutex meeting_{3};  ///< one barrier or join at a time from this rank
 };
 
 }  // namespace tutti::runtime

@@ -25,7 +25,7 @@ namespace {
 
 /// Ranks that create stores together: those of MPI_COMM_WORLD, or a group of them.
 struct Circle {
-  base::Mutex mutex;  ///< level 1; of whoever creates a store over these ranks
+  base::Mutex mutex{1};  ///< of whoever creates a store over these ranks
   std::unique_ptr<mpi::Communicator> communicator TUTTI_GUARDED_BY(mutex);
   int attempts TUTTI_GUARDED_BY(mutex) = 0;  ///< to create a store
   int stores TUTTI_GUARDED_BY(mutex) = 0;
@@ -33,7 +33,7 @@ struct Circle {
 
 /// MPI is one per process, and so is what stores are created with.
 struct Process {
-  base::Mutex mutex;  ///< level 1; while MPI starts
+  base::Mutex mutex{1};  ///< while MPI starts
   std::unique_ptr<control::Presence> presence TUTTI_GUARDED_BY(mutex);
   std::map<std::vector<int>, Circle> circles TUTTI_GUARDED_BY(mutex);  ///< {}: all ranks
 };

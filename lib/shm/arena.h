@@ -57,7 +57,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const std::shared_ptr<base::Mapping> mapping_;
   std::atomic<std::size_t> held_{0};  ///< both written under the mutex
   std::atomic<std::size_t> peak_{0};
-  base::Mutex mutex_;                                                 ///< level 5
+  base::Mutex mutex_{5};
   std::map<std::size_t, std::size_t> free_ TUTTI_GUARDED_BY(mutex_);  ///< offset → bytes
 };
 

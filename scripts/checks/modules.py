@@ -21,8 +21,8 @@ CUDA_HEADERS = {"cuda.h", "cudaTypedefs.h", "cuda_runtime.h", "nccl.h", "cuda/dr
 IMPURE_HEADERS = re.compile(r"(thread|mutex|condition_variable|future|sys/socket\.h|sys/epoll\.h)$")
 
 
-# A member or variable; not the one of which base::Mutex is made.
-MUTEX = re.compile(r"\s*(mutable |static )*((base::)?Mutex|std::\w*mutex) \w+;(?!\s*///< level \d)")
+# A member or variable; not the one of which base::Mutex is made, whose constructor asks for its level.
+MUTEX = re.compile(r"\s*(mutable |static )*std::\w*mutex \w+;(?!\s*///< level \d)")
 MADE_OF = pathlib.PurePath("lib/base/mutex.h")
 
 

@@ -108,8 +108,8 @@ class Table(unittest.TestCase):
             self.assertIn(f"coordinator/planner.cc:1: coordinator/ is pure, and {header} is not", problem)
 
     def test_a_mutex_without_its_level_is_named(self):
-        mutexes = ("  base::Mutex mutex_;\n  mutable std::mutex other_;  ///< level 5\n"
-                   "  std::mutex third_;  ///< for a\n  base::Mutex running;  ///< level 2; while it runs\n")
+        mutexes = ("  std::mutex mutex_;\n  mutable std::mutex other_;  ///< level 5\n"
+                   "  std::mutex third_;  ///< for a\n  std::mutex running;  ///< level 2; while it runs\n")
         first, second = self.problems("–", ["base/log.h"], {"lib/shm/arena.h": mutexes})
         self.assertTrue(first.startswith("lib/shm/arena.h:1: write the mutex's level of"))
         self.assertTrue(second.startswith("lib/shm/arena.h:3: "))

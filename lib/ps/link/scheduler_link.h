@@ -97,7 +97,7 @@ class SchedulerLink {
   const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
   net::EndNotices notices_;                    ///< heard until all have come
   std::string local_address_;
-  mutable base::Mutex mutex_;  ///< level 5
+  mutable base::Mutex mutex_{5};
   std::optional<Channel> link_ TUTTI_GUARDED_BY(mutex_);
   net::Ticker ticker_ TUTTI_GUARDED_BY(mutex_);
   std::vector<FromScheduler> early_;  ///< came together with Welcome

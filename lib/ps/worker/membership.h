@@ -91,7 +91,7 @@ class Memberships {
   void go_on_after_fork() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.unlock(); }
   void begin_as_child() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 
-  base::Mutex mutex_;  ///< level 5
+  base::Mutex mutex_{5};
   Entries entries_ TUTTI_GUARDED_BY(mutex_);
   std::map<std::string, int> most_ TUTTI_GUARDED_BY(mutex_);  ///< by job; else one
 };

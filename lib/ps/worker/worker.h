@@ -106,9 +106,9 @@ class Worker {
   Welcome welcome_;
   std::atomic<std::uint32_t> asleep_{0};
   net::EpollBell bell_;
-  base::Mutex meeting_;  ///< level 3; one barrier at a time, and none while this leaves
+  base::Mutex meeting_{3};  ///< one barrier at a time, and none while this leaves
   bool left_ TUTTI_GUARDED_BY(meeting_) = false;
-  base::Mutex mutex_;  ///< level 5
+  base::Mutex mutex_{5};
   std::vector<WorkItem> posted_ TUTTI_GUARDED_BY(mutex_);
   std::exception_ptr ended_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<base::Completion>> ended_calls_ TUTTI_GUARDED_BY(mutex_);

@@ -39,7 +39,7 @@ Node::Node(int ranks, const collective::Tuning& tuning,
 }
 
 void Node::run(const std::function<void(Rank&)>& body) {
-  base::Mutex mutex;
+  base::Mutex mutex{8};
   std::exception_ptr failure;
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < engines_.size(); ++i) {

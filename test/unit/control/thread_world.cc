@@ -78,7 +78,7 @@ class OneMapping {
   }
 
  private:
-  base::Mutex mutex_;
+  base::Mutex mutex_{8};
   std::map<ino_t, std::shared_ptr<base::Mapping>> known_ TUTTI_GUARDED_BY(mutex_);
 };
 

@@ -52,7 +52,7 @@ class ThreadGather {
  private:
   std::vector<std::string> meet(int rank, std::string mine);
 
-  base::Mutex mutex_;
+  base::Mutex mutex_{8};
   base::CondVar changed_;
   std::vector<std::string> said_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::string> last_ TUTTI_GUARDED_BY(mutex_);

@@ -131,7 +131,7 @@ struct Versions {
     ::unsetenv("STANDIN_NCCL_VERSION");
     return library;
   }
-  base::Mutex mutex;
+  base::Mutex mutex{8};
 };
 
 /// Whether this rank's communicator moves a byte to the next rank.
@@ -318,7 +318,7 @@ TEST_CASE("what goes with a communicator is made with it and destroyed before it
   const standin::Playing machine("devices=2");
   const NcclFaults none("");
   std::vector<int> ended_before_destroyed;
-  base::Mutex mutex;
+  base::Mutex mutex{8};
   Node node(2, [&](NodeGroup::Settings& settings, int) {
     settings.equip = [&](cuda::NcclComm& comm) {
       const auto end = [&](int* rank) {

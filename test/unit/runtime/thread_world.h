@@ -60,7 +60,7 @@ class ThreadWorld {
   }
 
   const int size_;
-  tutti::base::Mutex mutex_;
+  tutti::base::Mutex mutex_{8};
   tutti::base::CondVar changed_;
   int round_ TUTTI_GUARDED_BY(mutex_) = 0;
   int arrived_ TUTTI_GUARDED_BY(mutex_) = 0;
