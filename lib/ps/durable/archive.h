@@ -7,7 +7,7 @@
 #include "net/bytes.h"
 #include "ps/protocol/messages.h"
 
-/// What a server writes of its state: numbers, and bytes with their length in front.
+/// The form in which a server writes its state: numbers, and bytes with their length in front.
 namespace tutti::ps {
 
 class ArchiveWriter {

@@ -18,17 +18,18 @@ class Journal {
   /// what is written is of that. Throws `internal` when the system refuses.
   Journal(base::Disk& disk, const std::string& name, std::uint64_t job, JournalPlace follows = {});
 
-  /// What the system has refused once is not written again: nobody knows what the disk has of it.
-  /// From then on `write` and `sync` throw `internal`; the file has what was whole before.
+  /// Whether the system has refused a write. The journal does not write the same bytes again,
+  /// because nobody knows what the disk has of them. From then on `write` and `sync` throw
+  /// `internal`, and the file has the records that were complete before.
   bool has_failed() const { return has_failed_; }
-  /// Kept in memory until `write`.
+  /// Adds a record, which stays in memory until `write`.
   void append(net::ConstBytes head, net::ConstBytes body);
   bool has_unwritten() const { return !unwritten_.empty(); }
   /// Gives all records to the system: they survive this process.
   void write();
   /// The same, and they survive the machine, too. Blocks.
   void sync();
-  /// Of the file.
+  /// The size of the file.
   std::uint64_t bytes() const { return bytes_; }
   /// Behind all records that were appended.
   const JournalPlace& end() const { return end_; }

@@ -5,7 +5,7 @@
 
 #include "net/bytes.h"
 
-/// What a journal consists of: its beginning, records, and marks between them.
+/// The parts of a journal: its beginning, records, and marks between them.
 namespace tutti::ps {
 
 /// At random, so that what a disk still has of another file is not taken for a part of this one.
@@ -35,15 +35,16 @@ const char* decode(net::ConstBytes bytes, JournalBeginning& beginning);
 
 using JournalHash = std::array<std::byte, 16>;
 
-/// What stands before a record: its length, and a hash.
+/// The bytes before a record: its length and a hash.
 inline constexpr std::size_t record_head_bytes = 4 + std::tuple_size_v<JournalHash>;
 
-/// Of the record with this number in this journal. So none can be left out, or stand elsewhere.
+/// The hash of the record with this number in this journal. So no record can be left out or moved
+/// without being noticed.
 JournalHash hash_of_record(const JournalId& id, std::uint64_t number, std::uint32_t length,
                            net::ConstBytes head, net::ConstBytes body);
 
-/// Stands in place of a length. What follows the head is the id, and how many records are on the
-/// disk.
+/// A mark has this in place of a length. The journal's id and the number of records on disk follow
+/// its head.
 inline constexpr std::uint32_t synced_mark = 0xffffffff;
 inline constexpr std::size_t mark_bytes = record_head_bytes + std::tuple_size_v<JournalId> + 8;
 

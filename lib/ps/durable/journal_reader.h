@@ -10,7 +10,7 @@
 
 namespace tutti::ps {
 
-/// What a disk has of a journal.
+/// The part of a journal that a disk has.
 class JournalReader {
  public:
   /// Throws `invalid_argument` for a file that is no journal of this job.

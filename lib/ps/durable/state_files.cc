@@ -30,7 +30,7 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
   return number;
 }
 
-/// What follows `start` in the text, as a number.
+/// The number that follows `start` in the text.
 std::optional<std::uint64_t> number_after(std::string_view text, std::string_view start) {
   return text.starts_with(start) ? number_in(text.substr(start.size())) : std::nullopt;
 }

@@ -18,20 +18,20 @@ namespace tutti::ps {
 /// called by their names on the disk.
 class StateFiles {
  public:
-  /// Looks what there is. Throws `invalid_argument` when the folder cannot be read.
+  /// Looks which files there are. Throws `invalid_argument` if the folder cannot be read.
   StateFiles(std::shared_ptr<base::Disk> disk, int rank, int servers);
 
   base::Disk& disk() const { return *disk_; }
   int rank() const { return rank_; }
   int servers() const { return servers_; }
   bool has_state() const { return !checkpoints_.empty(); }
-  /// Of a job whose beginning was interrupted.
+  /// Whether there is a prepared state, of a job whose beginning was interrupted.
   bool has_prepared() const { return has_prepared_; }
-  /// The newest; 0: there is none.
+  /// The newest checkpoint's generation; 0 if there is no checkpoint.
   std::uint64_t generation() const { return has_state() ? *checkpoints_.rbegin() : 0; }
-  /// Of anything that is there.
+  /// The highest generation of all files that are there.
   std::uint64_t last_generation() const;
-  /// Of the newest checkpoint. Throws `invalid_argument` for one that is damaged.
+  /// The content of the newest checkpoint. Throws `invalid_argument` if it is damaged.
   net::Bytes read_checkpoint() const;
   net::Bytes read_prepared() const;
   /// Calls `take` with every record since. Throws `invalid_argument` where one is missing, damaged
@@ -62,7 +62,7 @@ class StateFiles {
 /// The file whose lock a server holds while it uses its files.
 std::string lock_of(int rank, int servers);
 
-/// Of how many servers the folder has states: one number for each job.
+/// The numbers of servers of which the folder has states: one number for each job.
 std::set<int> server_counts(const base::Disk& disk);
 
 }  // namespace tutti::ps

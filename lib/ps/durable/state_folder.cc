@@ -51,8 +51,9 @@ void make(const fs::path& path) {
   refuse_folder(path.string(), reason_of(reason));
 }
 
-/// A folder is gone with all that is in it when its own name was not on the disk. Of the folders
-/// above it those that may not be read were not made here.
+/// If the name of a folder was not on disk, a power cut loses the folder with all its files. So
+/// this syncs the folders above it. A folder above it that this process may not read was not
+/// created here.
 void sync_above(const fs::path& path) {
   for (fs::path one = path; one.has_relative_path(); one = one.parent_path()) {
     const base::Fd above = opened(one.parent_path());
@@ -82,7 +83,7 @@ void check_count(const base::Disk& disk, int servers) {
                           base::quoted(disk.path()), fmt::join(counts, " and of "), servers));
 }
 
-/// Of a server's files, until it is closed.
+/// The lock on a server's files. It holds until the descriptor is closed.
 base::Fd locked(const base::PosixDisk& disk, int rank, int servers) {
   const std::string name = lock_of(rank, servers);
   const std::string path = base::quoted(disk.path(name));

@@ -109,8 +109,9 @@ base::Fd Storage::written_here(const State& state) const {
   return readable;
 }
 
-/// Only a whole state has its name, so that tells more than how its writer ended: of that nobody
-/// hears who ignores SIGCHLD. What was before may be gone only when nothing takes the name away.
+/// Only a complete state has its name, so the name says more than the exit status of the writer, of
+/// which a process that ignores SIGCHLD does not learn. The sync makes the name permanent: only
+/// then may older files be removed.
 bool Storage::is_written() const {
   const std::vector<std::string> names = place_.disk->names();
   return std::ranges::find(names, writing_) != names.end() && place_.disk->sync();
@@ -128,14 +129,14 @@ void Storage::sync() {
   due_.reset();
 }
 
-/// What was before it is not needed any more.
+/// The older files are no longer needed.
 void Storage::take_for_state(const std::string& name) {
   checkpoint_bytes_ = place_.disk->open(name)->size();
   journal_bytes_ = 0;
   clean_up();
 }
 
-/// What is not removed now is removed by the next that comes here.
+/// A file that cannot be removed now is removed by the next call.
 void Storage::clean_up() {
   try {
     files_.remove_before(generation_);

@@ -30,37 +30,40 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
 
   const StateFiles& files() const { return files_; }
-  /// What it acknowledges survives it.
+  /// Whether the messages that the server acknowledges survive its process.
   bool is_durable() const { return durability_.when != Durability::When::off; }
 
-  /// What an interrupted beginning has prepared takes the place of all that was there before, or
-  /// goes. Blocks.
+  /// If an interrupted beginning has left a prepared state, either it takes the place of the older
+  /// state, or it is removed. Blocks.
   void settle(bool takes_prepared);
-  /// The writer writes this state beside what was there before, which still counts. What is
-  /// returned is readable when it has ended.
+  /// Lets the writer write this state beside the old state, which still counts. Returns a
+  /// descriptor that is readable when the writer has ended.
   base::Fd prepare(const State& state);
   /// Throws `internal` if it could not be written.
   bool has_prepared();
-  /// What was prepared takes the place of all that was there before, and what comes from now on is
-  /// of this job. Only then may anything be appended. Blocks.
+  /// The prepared state takes the place of the old state, and later messages belong to this job.
+  /// Call it before `append`. Blocks.
   void begin(std::uint64_t job);
-  /// This state stands in place of all that was there before, once it is on the disk, and is the
-  /// last: the writer writes it. Returns as `prepare` does.
+  /// Lets the writer write this state, which is the last. Once it is on disk it takes the place of
+  /// the old state. Returns as `prepare` does.
   base::Fd replace(const State& state);
   /// Throws `internal` if it could not be written.
   bool has_replaced();
   /// Whether the last checkpoint lacks something, or is still being written.
   bool has_changed() const { return has_changed_ || is_writing_; }
   void append(net::ConstBytes head, net::ConstBytes body);
-  /// Call it before anybody hears of what was appended: it is then as safe as was asked for.
+  /// Makes the appended messages as safe as `Durability::when` says. Call it before any process
+  /// learns of them.
   void commit();
-  /// All that was appended is on the disk, where there is a journal. Blocks.
+  /// Syncs all appended messages to the disk, if there is a journal. Blocks.
   void sync();
-  /// The journal has: what was appended last is not kept, and nothing more can be.
+  /// Whether the journal has failed. Then the last appended messages are not kept, and nothing more
+  /// can be appended.
   bool has_failed() const { return journal_ && journal_->has_failed(); }
-  /// Writes a checkpoint in the background where that is due, and looks what became of the last.
+  /// Writes a checkpoint in the background if one is due, and looks whether the last one was
+  /// written.
   void look(const State& state);
-  /// When to call `commit` and `look` though nothing has come.
+  /// The time at which `commit` and `look` are due even if no message comes.
   std::optional<base::Clock::time_point> due() const;
 
  private:
@@ -87,7 +90,7 @@ class Storage {
   bool has_changed_ = false;         ///< since the last checkpoint was begun
   std::uint64_t journal_bytes_ = 0;  ///< in journals before this one, since the last checkpoint
   std::uint64_t checkpoint_bytes_ = 0;
-  /// Of the next sync, or of the next checkpoint where there is no journal.
+  /// The time of the next sync; without a journal, the time of the next checkpoint.
   std::optional<base::Clock::time_point> due_;
   bool is_writing_ = false;  ///< in the background
   std::string writing_;      ///< the file that is written, or was last

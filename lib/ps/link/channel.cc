@@ -105,7 +105,7 @@ void Channel::flush() {
     link_->queue(late_.front().packet);
     late_.pop_front();
   }
-  // What has not left yet cannot have been lost.
+  // A packet that has not left yet cannot be lost, so nothing is sent again.
   if (unwritten_bytes() == 0) delivery_.resend(now, transmitter());
   delivery_.acknowledge(transmitter());
   link_->flush();

@@ -40,7 +40,7 @@ class Channel {
   void connect(net::ProvenPeer peer);
   void disconnect() { link_.reset(); }
   bool is_open() const { return link_ && link_->is_open(); }
-  /// What is sent outlives the connection.
+  /// Whether sent messages are kept, so that they outlive the connection.
   bool keeps() const { return terms_.delivery.keeps; }
   const std::string& peer() const { return ends_.peer; }
   /// "10.0.0.2:41000"; of the last connection.
@@ -52,7 +52,7 @@ class Channel {
   void set_reading(bool wanted) {
     if (link_) link_->set_reading(wanted);
   }
-  /// What is left to write to the connection.
+  /// The bytes that are left to write to the connection.
   std::size_t unwritten_bytes() const { return link_ ? link_->unwritten_bytes() : 0; }
   /// When to call `flush` though nothing was sent.
   std::optional<base::Clock::time_point> due() const;

@@ -17,7 +17,7 @@ class ConnectionToServer : public LinkOrChannel<LinkToServer> {
   void connect(net::ProvenPeer peer, const base::Patience& patience);
   /// Elements travel through memory that both ends share.
   bool shares_memory() const { return link_ && link_->shares_memory(); }
-  /// What is kept has arrived there.
+  /// Whether all kept messages have arrived at the server.
   bool is_acknowledged() const { return channel_.delivery().is_acknowledged(); }
 
   std::size_t send(const ToServer& message, std::size_t answer_bytes, bool stays);

@@ -85,7 +85,7 @@ void Delivery::receive(net::ConstBytes packet, const Take& take) {
                   net::load_u64(packet.data() + 16)};
   const net::ConstBytes message = packet.subspan(head_bytes);
   take_acknowledgement(head.acknowledged);
-  // What was before, the sender has forgotten: it was acknowledged.
+  // The sender has dropped all earlier messages, because they were acknowledged.
   if (head.first_kept > received_ + 1) {
     throw_outdated(fmt::format("messages {} to {} were received, and are not here", received_ + 1,
                                head.first_kept - 1));
@@ -108,7 +108,7 @@ void Delivery::receive(net::ConstBytes packet, const Take& take) {
   }
 }
 
-/// What finds no room will come again.
+/// A message for which there is no room will come again.
 void Delivery::hold(std::uint64_t number, net::ConstBytes message) {
   ++counts_.early;
   const bool fits =

@@ -60,12 +60,13 @@ class Delivery {
   /// was restored from something too old.
   void receive(net::ConstBytes packet, const Take& take);
 
-  /// What the other end knows to have arrived here, and this end there.
+  /// The numbers up to which all messages have arrived here, and at the other end as far as this
+  /// end knows.
   std::uint64_t received() const { return received_; }
   std::uint64_t acknowledged() const { return first_kept_ - 1; }
   const Counts& counts() const { return counts_; }
 
-  /// What outlives the process.
+  /// The state that outlives the process.
   struct Snapshot {
     std::uint64_t sent = 0;
     std::uint64_t received = 0;

@@ -25,7 +25,7 @@ class Injector {
   /// With the same seed the same happens.
   Injector(Rates rates, std::uint32_t seed) : rates_(rates), random_(seed) {}
 
-  /// Of the next packet.
+  /// Draws the fate of the next packet.
   Fate next();
   const Counts& counts() const { return counts_; }
 

@@ -61,10 +61,10 @@ struct Job {
     return heartbeat_timeout.value_or(options.heartbeat_timeout);
   }
 
-  /// Where a server that listens at this address is also found by the job's processes of its
-  /// machine and network namespace.
+  /// The name of the Unix socket of a server that listens at this address. The job's processes on
+  /// the same machine and in the same network namespace find the server there.
   std::string nearby_name(const std::string& address, std::uint16_t at) const;
-  /// What the launcher says, if it is this job's.
+  /// The launcher's notices of ended processes, if the launcher has started this job.
   net::EndNotices notices() const;
   /// "the scheduler at 10.0.0.1:9000".
   std::string describe_scheduler() const;

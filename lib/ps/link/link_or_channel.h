@@ -30,7 +30,8 @@ class LinkOrChannel {
     if (keeps()) return channel_.flush();
     if (link_) link_->flush();
   }
-  /// What is kept and has left is not counted: of that one hears only by reading.
+  /// The bytes that are left to write. Kept messages that have left do not count, because only
+  /// reading tells whether they have arrived.
   std::size_t unwritten_bytes() const {
     if (keeps()) return channel_.unwritten_bytes();
     return link_ ? link_->unwritten_bytes() : 0;

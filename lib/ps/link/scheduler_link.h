@@ -19,11 +19,12 @@
 
 namespace tutti::ps {
 
-/// A node's connection to the scheduler, for the thread that owns the poller. What it throws, but
-/// for what `Refused` says, is `peer_lost` or `timeout`, and the job is over for this node.
+/// A node's connection to the scheduler, for the thread that owns the poller. It throws the failure
+/// of a `Refused`, and otherwise `peer_lost` or `timeout`. After a throw the job is over for this
+/// node.
 ///
-/// That thread may have other things to do for long: the program's callbacks, say. Then a thread of
-/// this object's sends the heartbeats, once `beat_apart` has started it.
+/// That thread may be busy for a long time, for example with the program's callbacks. Then a thread
+/// of this object sends the heartbeats, once `beat_apart` has started it.
 class SchedulerLink {
  public:
   /// Tries to connect until `create_timeout` has passed since now, or `look` throws, which is
@@ -65,12 +66,13 @@ class SchedulerLink {
   /// When to call `beat`, which does nothing before.
   base::Clock::time_point next_beat() const TUTTI_EXCLUDES(mutex_);
   void beat() TUTTI_EXCLUDES(mutex_);
-  /// From now on heartbeats leave also while nobody calls `beat`; and no more.
+  /// From now on heartbeats leave even while nobody calls `beat`; `beat_here` ends this.
   void beat_apart();
   void beat_here();
-  /// The connection has.
+  /// Whether the connection has ended.
   bool has_ended() const TUTTI_EXCLUDES(mutex_);
-  /// Of a server: the job is over. Workers want another store, which is said once.
+  /// For a server: whether the job is over, and whether the workers want another store. The second
+  /// is returned once.
   bool is_over() const { return over_; }
   bool takes_another() { return std::exchange(another_, false); }
   /// Sends what is queued, and waits until the scheduler has it, a few seconds at most.
@@ -109,16 +111,16 @@ class SchedulerLink {
   base::NamedThread heart_;  // last: the thread uses members above
 };
 
-/// What the handshakes of one job are for, so that no proof for one kind serves another.
+/// The purposes of a job's handshakes. A proof for one purpose is not valid for another.
 inline constexpr const char* scheduler_purpose = "ps scheduler";
 inline std::string server_purpose(std::uint64_t job) {
   return "ps server of job " + std::to_string(job);
 }
 
-/// An error that a node's failure is for this process.
+/// Throws the failure of another node as an error of this process.
 [[noreturn]] void throw_failure(const Failure& failure);
 Failure failure_of(const Lost& lost);
-/// Of a process that has ended before all had come.
+/// The failure of a process that has ended before all had come.
 Failure failure_of(const net::EndNotice& notice);
 
 /// Without a secret a job must not be reachable from elsewhere. Throws `invalid_argument`.

@@ -97,7 +97,7 @@ Tensor decoded(const Contribution& said, std::size_t count) {
 
 float* Compressor::residual(const Contribution& said, const Shard& piece) {
   std::vector<float>& whole = residuals_[said.piece.key];
-  // What is left of a tensor of another size means nothing for this one.
+  // The residual of a tensor of another size means nothing for this one.
   if (whole.size() != said.shape.count()) whole.assign(said.shape.count(), 0);
   return whole.data() + piece.begin;
 }

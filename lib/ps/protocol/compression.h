@@ -8,7 +8,8 @@
 #include "ps/protocol/messages.h"
 #include "tutti/shard.h"
 
-/// Gradients on their way to servers, in fewer bytes. What a worker gets back is never compressed.
+/// Encodes gradients in fewer bytes on their way to servers. Values on their way back are never
+/// compressed.
 namespace tutti::ps {
 
 /// Reads the arguments of `KVStore::set_gradient_compression`. Throws `unsupported` for a kind that
@@ -26,9 +27,10 @@ Tensor decoded(const Contribution& said, std::size_t count);
 /// A worker's side: keeps what it has not sent yet of each key, and adds it the next time.
 class Compressor {
  public:
-  /// Compresses the elements of a contribution to this shard of the value, or leaves them as they
-  /// are: what is no sum of gradients, what the encoding cannot carry, and in one bit what is not
-  /// finite. What the contribution then refers to is valid until the next call.
+  /// Compresses the elements of a contribution to this shard of the value. Leaves them unchanged if
+  /// they are no sum of gradients, if the encoding cannot carry them, or if the encoding is one bit
+  /// and one of them is not finite. The memory to which the contribution then refers is valid until
+  /// the next call.
   void compress(Contribution& said, const Compression& how, const Shard& piece);
 
  private:

@@ -16,7 +16,8 @@
 #include "tutti/reduce_op.h"
 #include "tutti/tensor.h"
 
-/// What the processes of a parameter-server job say to each other; PROTOCOL.md tells when.
+/// The messages between the processes of a parameter-server job. PROTOCOL.md says when they are
+/// sent.
 namespace tutti::ps {
 
 enum class Role : std::uint8_t { scheduler, server, worker };
@@ -40,7 +41,8 @@ struct PieceName {
 
 // From a node to the scheduler.
 
-/// Of an asynchronous store: a worker may be ahead of the slowest one as far as it likes.
+/// The staleness of an asynchronous store in which a worker may be any number of pushes ahead of
+/// the slowest.
 inline constexpr int unbounded = -1;
 
 /// A piece that a server brings from an earlier job.
@@ -60,11 +62,12 @@ struct Moment {
   friend bool operator==(const Moment&, const Moment&) = default;
 };
 
-/// What a server may begin with.
+/// A state with which a server may begin.
 struct Brought {
   std::uint64_t job = 0;     ///< whose state it is; 0: of none, for it is empty
   std::vector<Held> held{};  ///< what is in it
-  /// Of a synchronous job: its own, or of a job that it restores all of that job's servers'.
+  /// Only for a synchronous job: the moment of this server's own state. If it restores another
+  /// job's state, the moments of all servers of that job.
   std::vector<Moment> moments{};
 };
 
@@ -80,17 +83,18 @@ struct Register {
   int staleness = unbounded;  ///< of an asynchronous worker
   bool durable = false;       ///< of a server: it may be started again and goes on
   bool keeps = false;         ///< of a server: what it and workers say outlives connections
-  /// Of a server, the older first: two where an earlier start was interrupted.
+  /// For a server: the states with which it may begin, the older first. There are two if an earlier
+  /// start was interrupted.
   std::vector<Brought> brings{};
   std::string host{};
   int process = 0;
-  /// Of a worker: as `Staying` said; 0: it has none.
+  /// For a worker: the number from `Staying`; 0 if it has none.
   std::uint64_t membership = 0;
 };
 /// On a connection of its own, before its first store: a worker's process is there for as long as
 /// this connection is, whether or not it has a store.
 struct Stay {};
-/// Of a server: what it begins this job with is on its disk.
+/// A server sends this when the state with which it begins the job is on its disk.
 struct Ready {};
 struct BarrierArrival {};
 /// Asks on which servers these values are. The first worker to name a key decides.
@@ -150,7 +154,7 @@ struct Welcome {
   std::vector<ServerAddress> servers{};  ///< by rank
   int staleness = unbounded;
   std::uint64_t job = 0;  ///< a number that no other job has
-  /// Of which servers brought some pieces alone: they keep nothing of these.
+  /// Keys of which servers brought only some of the pieces. Servers keep nothing of these.
   std::vector<Key> dropped{};
   Locality place{};               ///< of a worker
   std::uint64_t begins_with = 0;  ///< of a server: of what it brings, the state of this job

@@ -10,10 +10,10 @@
 #include "optimizer/saved.h"
 #include "ps/protocol/messages.h"
 
-/// What an optimizer keeps of a value that is in pieces, and of the whole.
+/// Takes the optimizer's state of a value apart into pieces, and puts it together.
 namespace tutti::ps {
 
-/// What a server has answered to PullState, or as one more to PullOptimizer.
+/// A server's answer to PullState; the answer to PullOptimizer is one more of these.
 struct StateOfPiece {
   std::uint32_t piece = 0;
   std::uint32_t pieces = 1;
@@ -23,7 +23,7 @@ struct StateOfPiece {
 /// The elements of the arrays; 0 where there are none.
 std::size_t count_of(const optimizer::State& state);
 
-/// What the arrays take in memory.
+/// The bytes of the arrays.
 std::size_t bytes_of(const optimizer::State& state);
 
 /// Why a piece of a state of so many bytes does not fit a message, if it does not. `call`: the
@@ -42,14 +42,14 @@ optimizer::State completed(optimizer::State state, optimizer::State fresh);
 /// The whole of parts, which are by piece and have the same arrays.
 optimizer::State whole_of(const std::map<std::uint32_t, optimizer::State>& parts);
 
-/// The optimizer, and the states of whole values. A key is left out that was never updated. Of one
-/// that others update meanwhile, as they may in an asynchronous store, each piece is as it was
-/// given, one that has not been updated yet as the optimizer begins with it, and the number of
-/// updates is the highest. Throws `mismatch` for a key of which some pieces alone have a value, and
-/// where the optimizer was changed between two answers.
+/// The optimizer and the states of whole values. Leaves out keys that were never updated. In an
+/// asynchronous store others may update a key meanwhile. Then each piece has the state that was
+/// sent, a piece that has not been updated yet has the optimizer's initial state, and the number of
+/// updates is the highest of the pieces. Throws `mismatch` if only some pieces of a key have a
+/// value, or if the optimizer was changed between two answers.
 optimizer::Saved joined(std::span<const StateOfPiece> pieces);
 
-/// What who asks for states is told where there is no optimizer.
+/// The failure for a worker that asks for states although there is no optimizer.
 Failure no_optimizer();
 
 /// One state, or only an optimizer, as it travels.

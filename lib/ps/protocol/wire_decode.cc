@@ -1,4 +1,4 @@
-// What nodes and the scheduler say to each other.
+// Decodes the messages between nodes and the scheduler.
 #include <string>
 
 #include "ps/protocol/wire.h"
@@ -85,8 +85,8 @@ Welcome unpack(const wire::Welcome& from) {
 /// `most`: the servers of all placements together that the message has room for.
 Located unpack(const wire::Located& from, std::size_t most) {
   Located located{{}, from.all()};
-  // Of all values together: pieces beyond those that name their server take time, and memory, all
-  // the same.
+  // Counts the pieces of all values together. Pieces whose server is not named cost time and
+  // memory, too.
   std::size_t most_unnamed = most_pieces;
   for (const wire::Placement* one : needed(from.placements())) {
     const auto& servers = needed(one->servers());

@@ -1,5 +1,5 @@
 #pragma once
-// What both directions of the wire format share. Only wire*.cc include it.
+// The parts that both directions of the wire format share. Only wire*.cc include this file.
 #include <cstddef>
 
 namespace tutti::ps {

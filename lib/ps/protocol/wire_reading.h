@@ -1,5 +1,5 @@
 #pragma once
-// What both files that decode share. Only wire_decode*.cc include it.
+// The parts that the decoding files share. Only wire_decode*.cc include this file.
 #include <algorithm>
 #include <cstdint>
 #include <optional>

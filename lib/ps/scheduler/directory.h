@@ -9,9 +9,10 @@
 
 namespace tutti::ps {
 
-/// Which servers keep which value. A value below the bound, and one that must be whole, is on one
-/// server, the one with the fewest bytes; a larger one in equal pieces on all. What was decided for
-/// a key stays, whatever size it has later: a round finds all its contributions at the same pieces.
+/// Decides which servers keep which value. A value below the bound, or one that must be whole, goes
+/// to the server with the fewest bytes. A larger value goes to all servers in equal pieces. A key
+/// keeps its placement, whatever size it has later, so all contributions to a round meet at the
+/// same pieces.
 class Directory {
  public:
   /// `big_count`: the elements from which on a value is split.
@@ -33,7 +34,7 @@ class Directory {
   Located all() const;
 
  private:
-  /// What keeps the servers from having room for it; empty: nothing.
+  /// Says why the servers have no room for the value; empty if they have.
   std::string shortage_for(const Locate::Value& value) const;
   Places place(const Locate::Value& value);
   Places places_of(const std::map<std::uint32_t, int>& found) const;
@@ -45,10 +46,10 @@ class Directory {
   std::vector<Key> dropped_;
 };
 
-/// No piece of a value is larger when it is placed, unless the value must be whole. A piece travels
-/// in one message. What is more urgent waits for the end of one; and while a server sums one and
-/// answers, the next are on their way: of k pieces a server, push and pull take (k + 1) / (2 k) of
-/// the time that they take one after the other.
+/// The bytes of the largest piece when a value is placed, unless the value must be whole. A piece
+/// travels in one message, and a more urgent piece waits for the end of that message. While a
+/// server sums a piece and answers, the next pieces are on their way. So with k pieces a server,
+/// push and pull take (k + 1) / (2 k) of the time that they would take one after the other.
 inline constexpr std::uint64_t largest_piece = std::uint64_t{128} << 10;
 
 }  // namespace tutti::ps

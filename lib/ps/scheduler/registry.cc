@@ -117,8 +117,8 @@ void Registry::give_up_barrier(base::Clock::duration limit) {
   for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
 }
 
-/// Servers ask, too, for what they bring from a job that had others. Who asks for more than the job
-/// can have hears why it ends.
+/// Servers also ask, for the values that they bring from a job with other servers. A node that asks
+/// for more than the job can have is told why the job ends.
 void Registry::on(Node node, const Locate& asked) {
   const auto it = members_.find(node);
   const bool is_server = it != members_.end() && it->second.said.role == Role::server;

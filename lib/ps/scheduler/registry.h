@@ -74,7 +74,7 @@ class Registry {
     std::uint64_t membership = 0;  ///< of a worker
     std::string place{};           ///< " (process 12 on node1)"
   };
-  /// Of this role, by rank.
+  /// The nodes of this role that are there, by rank.
   std::vector<Present> present(Role role) const;
 
  private:

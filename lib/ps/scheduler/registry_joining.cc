@@ -36,7 +36,7 @@ int wanted_count(Role role, const JobSize& size) {
 
 }  // namespace
 
-/// What keeps the whole job from starting.
+/// The failure that keeps the whole job from starting; nothing if there is none.
 std::optional<Failure> Registry::disagreement(const Register& said) const {
   const std::string who = fmt::format("a {}", name(said.role));
   if (said.version != version()) {
@@ -85,7 +85,7 @@ std::optional<Failure> Registry::disagreement_of_states(const Register& said) co
       {}};
 }
 
-/// What keeps this node alone out.
+/// The failure that keeps only this node out; nothing if there is none.
 std::optional<Failure> Registry::objection(const Register& said) const {
   if (said.role == Role::scheduler) {
     return Failure{ErrorCode::invalid_argument, "a scheduler is running here already", {}};
@@ -122,8 +122,8 @@ std::optional<Failure> Registry::objection_to_more(const Register& said) const {
                  {}};
 }
 
-/// Who brings the state of a server of this job takes its place: what is left of the former process
-/// is a connection on which nobody answers.
+/// A process that brings the state of a server of this job takes that server's place. All that is
+/// left of the former process is a connection on which nobody answers.
 void Registry::lose_former(const Register& said) {
   if (!begun_ || said.role != Role::server || !said.durable || !brings(said, id_)) return;
   const auto it = std::ranges::find_if(members_, [&](const auto& one) {
@@ -187,7 +187,7 @@ void Registry::on(Node node, const Register& said) {
 Welcome Registry::welcome() const {
   Welcome welcome{.job = id_, .dropped = directory_.dropped()};
   for (int rank = 0; rank < size_.servers; ++rank) {
-    // Who is away is not called before it has returned.
+    // Workers do not connect to a server that is away before it has returned.
     const Member* const server = find(Role::server, rank);
     welcome.servers.push_back(
         server == nullptr ? Welcome::ServerAddress{}
@@ -268,8 +268,8 @@ void Registry::welcome_workers() {
   }
 }
 
-/// What servers bring from an earlier job stays where it is, but for keys of which some pieces
-/// alone are there.
+/// The values that servers bring from an earlier job stay on these servers, except for keys of
+/// which only some pieces are there.
 std::optional<Failure> Registry::adopt_held() {
   std::vector<Directory::HeldBy> held;
   for (const auto& [node, member] : members_) {

@@ -53,7 +53,7 @@ std::string place_to_listen(const Job& job, const std::string& interface) {
   return address;
 }
 
-/// Who has started this process kept the port for it.
+/// The process that has started this one has kept the port for it.
 base::Fd take_over_listener(const Job& job) {
   base::Fd listener = net::adopt_listener(job.listener);
   check_may_use(job, net::local_address(listener));
@@ -211,7 +211,7 @@ void Scheduler::hear_notices() {
   notices_.close();
 }
 
-/// Whose time is up.
+/// Ends the waits whose time is up.
 void Scheduler::look(Clock::time_point now) {
   look_at_gathering(now);
   const std::vector<int> away = stores_.current().servers_away();
@@ -253,8 +253,8 @@ void Scheduler::look_at_beginning(Clock::time_point now) {
   }
 }
 
-/// Who hears that one is over can ask for the next only after this. While a server is not there,
-/// workers wait for it in their calls, and are late for no fault of theirs.
+/// A worker can ask for the next barrier only after it has learnt that this one is over. While a
+/// server is not there, workers wait for it in their calls, so their time begins anew.
 void Scheduler::look_at_barrier(Clock::time_point now) {
   Registry& store = stores_.current();
   const std::vector<int> awaited = store.awaited_in_barrier();

@@ -53,8 +53,8 @@ class Stores {
   void take(Node node, const Register& said);
   void take_process(Node node);
   std::optional<Present> server_between(Node node) const;
-  /// Of the store before: the workers whose processes have ended, and those that have yet to come
-  /// to this one.
+  /// The workers of the store before: those whose processes have ended, and those that have not
+  /// come to this store yet.
   std::vector<Present> ended() const;
   std::vector<Present> not_come() const;
   void begin_next();
