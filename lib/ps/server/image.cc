@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t event_head_bytes = 16;
 constexpr std::uint32_t loss_mark = 1;
 constexpr std::uint64_t most_members = std::uint64_t{1} << 16;
-/// Of this format; another version of tutti may have another.
+/// The number of this format. Another version of tutti may have another format.
 constexpr std::uint64_t format = 4;
 
 void put(ArchiveWriter& to, const StateHead& head) {

@@ -13,7 +13,7 @@
 /// A server's state as its files have it.
 namespace tutti::ps {
 
-/// Whose state it is.
+/// Says to which job and server a state belongs.
 struct StateHead {
   std::uint64_t job = 0;
   int rank = 0;
@@ -30,13 +30,14 @@ struct JournalRecord {
   std::uint64_t acknowledged = 0;  ///< of what the server had sent
   net::ConstBytes message{};       ///< a request, or `Lost`
 
-  /// What stands before the message.
+  /// The bytes before the message.
   net::Bytes head() const;
   static JournalRecord in(net::ConstBytes record);
 };
 
-/// Whether a server goes on when it has refused a request with this error, or, started again, does
-/// so once more. If not, its worker knows what it does not, and it ends.
+/// Whether a server goes on after it has refused a request with this error, also when it is started
+/// again and refuses the request once more. If not, the worker knows something that the server does
+/// not know, and the server ends.
 bool survives(const Error& error);
 
 /// The message of an event in which the worker is lost.
@@ -51,12 +52,12 @@ struct Image {
   std::vector<Delivery> deliveries;  ///< by worker
 
   explicit Image(const StateHead& whose);
-  /// The checkpoint, and what the journals say has come since. Throws `invalid_argument` for files
-  /// that no server wrote, or that were changed.
+  /// Reads the checkpoint, and executes the messages that the journals have since. Throws
+  /// `invalid_argument` for files that no server wrote, or that were changed.
   static Image read(const StateFiles& files);
-  /// The one that a beginning which was interrupted has left. Throws likewise.
+  /// Reads the prepared state that an interrupted beginning has left. Throws as `read` does.
   static Image read_prepared(const StateFiles& files);
-  /// Of a synchronous job, whose servers go through the same rounds.
+  /// The moment of the state. Only for a synchronous job, whose servers go through the same rounds.
   std::optional<Moment> moment() const;
 
  private:

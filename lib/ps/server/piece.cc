@@ -92,7 +92,7 @@ std::uint64_t Piece::sequence_of(const Queued& request) {
   return std::visit([](const auto& said) { return said.sequence; }, request.said);
 }
 
-/// Of a contribution, also of one that was withdrawn.
+/// The kind of a contribution, also of a withdrawn one.
 std::optional<Kind> Piece::kind_of(const Queued& request) {
   if (const auto* const said = std::get_if<Contribution>(&request.said)) return said->kind;
   if (const auto* const said = std::get_if<Withdrawal>(&request.said)) return said->kind;
@@ -131,9 +131,9 @@ bool Piece::comes_no_more(std::size_t worker) const {
   return rules_.absent[worker] && queues_[worker].empty();
 }
 
-/// Whether the worker's first request waits for something of this other one: its part in the round,
-/// or, in an asynchronous store with a bound, that it comes nearer. Who waits for a round pushes
-/// nothing until the others have come to it.
+/// Whether the worker's first request waits for the other worker: for its part in the round, or, in
+/// an asynchronous store with a bound, for its pushes. A worker that waits for a round pushes
+/// nothing until the others have come to that round.
 bool Piece::holds_up(std::size_t other, std::size_t worker) const {
   if (is_in_round(other)) return false;
   if (is_in_round(worker)) return true;
@@ -181,7 +181,7 @@ std::optional<Failure> Piece::missing_for(std::size_t worker, Queue::const_itera
                   fmt::format("{} of key {}", name(*kind), value_.key().describe()));
 }
 
-/// What is behind its first request waits for that.
+/// The later requests of the worker wait for its first one.
 std::optional<Failure> Piece::missing_for(int worker) const {
   const auto at = static_cast<std::size_t>(worker);
   if (queues_[at].empty()) return std::nullopt;
@@ -213,8 +213,8 @@ void Piece::answer(int worker, const Value::Result& result) {
   queue.pop_front();
 }
 
-/// What the machine refuses, memory say, is an error of the calls: whoever comes last has done
-/// nothing wrong.
+/// If the machine refuses something, such as memory, all calls of the round fail: the worker that
+/// comes last has done nothing wrong.
 template <typename Execute>
 Value::Result Piece::result_of(const Execute& execute) const {
   try {

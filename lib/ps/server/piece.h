@@ -18,7 +18,7 @@ namespace tutti::ps {
 /// to it at once, for each other with its next contribution.
 class Piece {
  public:
-  /// What the pieces of a server count together.
+  /// Counts over all pieces of a server.
   struct Waiting {
     /// By worker: of its contributions that wait in this server's memory.
     std::vector<std::uint64_t> bytes;
@@ -33,15 +33,15 @@ class Piece {
   void add(int worker, const Pull& pull);
   void add(int worker, const PullState& pull);
   void add(int worker, const Withdrawal& said);
-  /// Holds, releases or gives up a contribution; does nothing where it is answered. Who has yet to
-  /// bring what it waits for; none: nobody.
+  /// Holds, releases or gives up a contribution; does nothing if it is answered. Returns the
+  /// workers for whose parts it waits; nothing if it waits for nobody.
   std::optional<Failure> recall(int worker, const Recall& said);
   /// Executes what can be executed and answers through `rules.send`. Call it when requests have
   /// been added and when a worker has become absent.
   void advance();
-  /// Others wait, and this worker has brought nothing.
+  /// Whether others wait and this worker has brought nothing.
   bool waits_for(int worker) const;
-  /// Who has yet to bring what this worker's first request waits for; none: nobody.
+  /// The workers for whose parts this worker's first request waits; nothing if it waits for nobody.
   std::optional<Failure> missing_for(int worker) const;
   void take_optimizer() { value_.take_optimizer(); }
   void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }

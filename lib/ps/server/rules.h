@@ -8,17 +8,18 @@
 
 namespace tutti::ps {
 
-/// What all pieces of a server need to know.
+/// The settings that all pieces of a server share.
 struct Rules {
   int workers = 1;
   bool asynchronous = false;
   int staleness = unbounded;
   std::optional<Optimizer> optimizer{};
-  /// By worker: it brings nothing more. What the others are told whose rounds need it.
+  /// By worker: set if the worker brings nothing more. It is the failure of the other workers'
+  /// rounds that need this worker.
   std::vector<std::optional<Failure>> absent{};
   std::function<void(int worker, const Answer&)> send{};
 
-  /// It is heard no more; one that has left still is.
+  /// Whether the server ignores the worker's messages. It still reads a worker that has left.
   bool is_lost(std::size_t worker) const {
     return absent[worker] && absent[worker]->code != ErrorCode::aborted;
   }

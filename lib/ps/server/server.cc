@@ -55,8 +55,9 @@ void Server::flush() {
   for (int rank = 0; rank < job_.size.workers; ++rank) set_reading(rank);
 }
 
-/// Who is far ahead waits, unless others wait for it: for other workers, or until it has read its
-/// answers. One whose calls have reached their time limit is read until it has said so.
+/// Stops reading a worker that is far ahead, until other workers have come nearer or it has read
+/// its answers. Goes on reading it if others wait for it, or if its calls have reached their time
+/// limit and it has not said so yet.
 void Server::set_reading(int rank) {
   ConnectionToWorker& worker = *workers_[static_cast<std::size_t>(rank)];
   const std::uint64_t bytes = table_->waiting_bytes(rank);
@@ -103,8 +104,8 @@ void Server::end(const std::optional<std::string>& reason) {
   if (writer) wait_until_replaced(writer, !reason);
 }
 
-/// A job that is over is left meanwhile, for the scheduler waits for that. What goes wrong there is
-/// thrown when all is written.
+/// If the job is over, the server leaves it meanwhile, because the scheduler waits for that. An
+/// error of that is thrown when the state is written.
 void Server::wait_until_replaced(const base::Fd& writer, bool hears_scheduler) {
   net::Poller poller;
   poller.add(writer, writer_token);
@@ -129,7 +130,8 @@ void Server::wait_until_replaced(const base::Fd& writer, bool hears_scheduler) {
   if (bad_news) std::rethrow_exception(bad_news);
 }
 
-/// For another store. Who is told to end may be killed soon, so it begins at once.
+/// Writes the last state, for another store. A server that is told to end may be killed soon, so it
+/// begins at once.
 base::Fd Server::start_last_state() {
   if (!storage_ || !has_begun_) return {};
   if (is_durable() && !storage_->has_failed()) storage_->sync();

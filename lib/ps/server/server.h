@@ -29,7 +29,7 @@ class Server {
 
   /// Until the store is over.
   void run();
-  /// Tells the others why it ends, unless the store is over. What it keeps is on the disk then.
+  /// Tells the others why it ends, unless the store is over. Then its state is on disk.
   void end(const std::optional<std::string>& reason);
   /// How many have values here.
   std::size_t keys() const { return table_ ? table_->keys() : 0; }

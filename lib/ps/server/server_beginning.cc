@@ -30,8 +30,8 @@ std::unique_ptr<Storage> storage_for(const Job& job, const Durability& durabilit
                           job.size.servers - 1));
 }
 
-/// What there is of earlier processes. What was prepared for the job whose state is there, too, by
-/// a process of it that was started again, adds nothing.
+/// The states that earlier processes have left. A process that was started again may have prepared
+/// the state of a job whose older state is there, too. Such a prepared state adds nothing.
 std::vector<Image> images_in(const Storage* storage) {
   std::vector<Image> images;
   if (storage == nullptr) return images;
@@ -48,7 +48,7 @@ bool has_state(const Storage* storage) {
   return storage != nullptr && storage->files().has_state();
 }
 
-/// What another job has left, for a server that may begin with nothing of its own.
+/// The state of another job, for a server that has no state of its own.
 std::unique_ptr<Stock> stock_in(const std::string& folder, const Storage* storage) {
   if (folder.empty() || has_state(storage)) return nullptr;
   return std::make_unique<Stock>(Stock::read(folder));
@@ -64,7 +64,7 @@ Brought brought(const Image& image) {
   return what;
 }
 
-/// What an earlier job has left, but for keys that are dropped.
+/// The values of an earlier job, without the keys that are dropped.
 std::vector<Table::PieceContent> contents_without(const std::vector<Key>& dropped,
                                                   const Table& table) {
   const std::set<Key> unwanted(dropped.begin(), dropped.end());
@@ -221,7 +221,7 @@ void Server::begin_with(std::optional<Image> earlier) {
 void Server::keep_beginning() {
   const base::Fd writer = storage_->prepare([this] { return state(); });
   poller_.add(writer, writer_token);
-  // What is heard meanwhile of workers is for the journal.
+  // Losses of workers that come meanwhile go to the journal later.
   std::vector<FromScheduler> heard;
   const auto take = [&](const FromScheduler& message) {
     const auto* const lost = std::get_if<Lost>(&message);

@@ -21,7 +21,7 @@ std::string_view name(const Setting& setting) {
   return names.at(setting.index());
 }
 
-/// What sets one apart from others of its name.
+/// The text that distinguishes a setting from others of its name.
 std::string describe(const Setting& setting) {
   if (const auto* const set = std::get_if<SetOptimizer>(&setting)) {
     return fmt::format("'{}'", set->optimizer.name);
@@ -45,7 +45,7 @@ bool agree(const Setting& a, const Setting& b) {
   return true;
 }
 
-/// What two workers said.
+/// Two workers' settings that differ.
 struct Pair {
   const Setting& first;
   int first_worker = 0;
@@ -90,7 +90,7 @@ bool SettingsQueue::waits_for(int worker) const {
          std::ranges::any_of(queues_, [](const auto& queue) { return !queue.empty(); });
 }
 
-/// Of an asynchronous store. None: all have left or are lost.
+/// The leading worker of an asynchronous store. None if all have left or are lost.
 std::optional<std::size_t> SettingsQueue::leader() const {
   const auto& absent = rules_.absent;
   const auto first = std::ranges::find(absent, false, &std::optional<Failure>::has_value);
@@ -270,7 +270,8 @@ void SettingsQueue::follow(std::size_t worker) {
   }
 }
 
-/// What all that are still there have made, too, nobody asks for again; and what is too much.
+/// Forgets the settings that all remaining workers have made, too, because nobody asks for them
+/// again; and the oldest ones if there are too many.
 void SettingsQueue::forget_applied() {
   const auto is_needed = [&] {
     for (std::size_t worker = 0; worker < queues_.size(); ++worker) {

@@ -20,7 +20,7 @@ namespace tutti::ps {
 /// worker, which may make it again.
 class SettingsQueue {
  public:
-  /// What does not keep a setting from being applied returns nothing.
+  /// Applies a setting. Returns nothing if it could, and otherwise the failure.
   using Apply = std::function<std::optional<Failure>(const Setting&)>;
   using HasHeldRounds = std::function<bool()>;
 
@@ -30,12 +30,13 @@ class SettingsQueue {
   void add(int worker, const Setting& setting) {
     queues_[static_cast<std::size_t>(worker)].push_back({.setting = setting});
   }
-  /// Holds, releases or gives up one; does nothing where it is answered. Who has yet to make it;
-  /// none: nobody. Call `advance` after it.
+  /// Holds, releases or gives up a setting; does nothing if it is answered. Returns the workers
+  /// that have not made it yet; nothing if all have. Call `advance` after it.
   std::optional<Failure> recall(int worker, const Recall& said);
-  /// Others wait, and this worker has made none that is not answered.
+  /// Whether others wait and this worker has no unanswered setting.
   bool waits_for(int worker) const;
-  /// Who has yet to make what this worker waits for; none: nobody.
+  /// The workers that have not made the setting for which this worker waits; nothing if it waits
+  /// for nobody.
   std::optional<Failure> missing_for(int worker) const;
   /// Applies what can be applied, and answers. Call it after `add`, when a worker has become
   /// absent, and when a round is held no more.
@@ -51,7 +52,7 @@ class SettingsQueue {
     std::optional<Failure> given_up{};
   };
   using Queue = std::deque<Queued>;
-  /// One of a leader's that others have yet to make.
+  /// A setting of a leader which others have not made yet.
   struct Applied {
     int worker = 0;
     Setting setting;
@@ -83,7 +84,7 @@ class SettingsQueue {
   const HasHeldRounds has_held_rounds_;
   std::vector<Queue> queues_;  ///< by worker: not answered yet
   Tombstones tombstones_;      ///< of a synchronous store
-  // Of an asynchronous store:
+  // For an asynchronous store:
   std::vector<std::size_t> answered_;  ///< by worker: how many
   std::deque<Applied> applied_;
   std::size_t forgotten_ = 0;  ///< how many were applied before those in `applied_`

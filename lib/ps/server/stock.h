@@ -20,11 +20,11 @@ class Stock {
   static Stock read(const std::string& folder);
 
   const std::optional<Optimizer>& optimizer() const { return optimizer_; }
-  /// Of its servers, where the job was synchronous.
+  /// The moments of the job's servers, if the job was synchronous.
   const std::vector<Moment>& moments() const { return moments_; }
-  /// To ask where they are to be.
+  /// The question to the scheduler where the values are to be.
   Locate question() const;
-  /// What this server gets. Throws `internal` for what is no answer to the question.
+  /// The pieces that this server gets. Throws `internal` if `located` does not answer the question.
   std::vector<Table::PieceContent> pieces_on(int server, const Located& located) const;
 
  private:

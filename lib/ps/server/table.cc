@@ -36,8 +36,8 @@ void Table::receive(int worker, const ToServer& request) {
   }
 }
 
-/// What a worker that is lost had sent must not count when the others have heard that it does not:
-/// it would stand for a later round.
+/// Messages of a lost worker must not count after the others have learnt of the loss: they would
+/// stand for a later round.
 bool Table::hears(int worker) const {
   return !rules_.is_lost(static_cast<std::size_t>(worker));
 }

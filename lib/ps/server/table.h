@@ -18,18 +18,19 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  /// A request that was received before does nothing. What no worker says that follows the protocol
-  /// is answered with number 0 and the reason; the others lose that worker, which is heard no more.
+  /// Receives a request. A request that was received before does nothing. A request that breaks the
+  /// protocol is answered with number 0 and the reason; the worker is then lost to the others, and
+  /// its later requests are ignored.
   void receive(int worker, const ToServer& request);
-  /// The worker brings nothing more; what needs it fails with this. It is heard no more, unless it
-  /// has left (`aborted`).
+  /// The worker brings nothing more. Rounds that need it fail with this failure. Its messages are
+  /// ignored from now on, unless it has left (`aborted`).
   void lose(int worker, const Failure& failure);
 
-  /// Of its contributions, so many bytes wait for other workers in this server's memory.
+  /// The bytes of its contributions that wait for other workers in this server's memory.
   std::uint64_t waiting_bytes(int worker) const {
     return waiting_.bytes.at(static_cast<std::size_t>(worker));
   }
-  /// Of its requests, so many are not answered.
+  /// The number of its requests that are not answered.
   std::uint64_t waiting_requests(int worker) const {
     const auto at = static_cast<std::size_t>(worker);
     return received_.at(at) - answered_.at(at);
@@ -38,13 +39,13 @@ class Table {
   std::uint64_t received(int worker) const {
     return received_.at(static_cast<std::size_t>(worker));
   }
-  /// Others wait for something that this worker has not brought yet.
+  /// Whether others wait for something that this worker has not brought yet.
   bool waits_for(int worker) const;
 
-  /// How many have pieces here.
+  /// The number of keys that have pieces here.
   std::size_t keys() const { return places_.size(); }
   const std::optional<Optimizer>& optimizer() const { return rules_.optimizer; }
-  /// What there is for another job.
+  /// A piece that another job can take over.
   struct PieceContent {
     PieceName name;
     Value::Content content;
@@ -52,16 +53,16 @@ class Table {
   std::vector<PieceContent> contents() const;
   /// The most rounds that a value here has been in.
   std::uint64_t rounds() const;
-  /// All workers have left, and what they had said before is done.
+  /// Whether all workers have left, and all their requests are done.
   bool is_finished() const;
-  /// Of an earlier job, before the first request.
+  /// Takes over the values of an earlier job. Call it before the first request.
   void inherit(const std::optional<Optimizer>& optimizer, std::vector<PieceContent> contents);
-  /// All of it, for a table with the same rules.
+  /// Saves and loads the whole table, for a table with the same rules.
   void save(ArchiveWriter& to) const;
   void load(ArchiveReader& from);
 
  private:
-  /// What worker 0 brings before it says LoadStates.
+  /// A state that worker 0 brings before it sends LoadStates.
   struct BroughtState {
     PieceName piece;
     optimizer::State state;

@@ -151,7 +151,7 @@ void set(const VariableOption& place, const std::string& value) {
       fmt::format("unknown option {}{}", option, tutti::base::suggestion(option, known))};
 }
 
-/// What stands for a variable is set.
+/// Reads the options. An option that stands for a variable sets that variable.
 tutti::Durability read(Words words) {
   tutti::Durability durability;
   while (!words.empty()) {
@@ -206,7 +206,8 @@ int code_of(const tutti::Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Whoever started this may ignore it, and a server waits for processes that write checkpoints.
+  // The parent process may ignore this signal. A server waits for the processes that write its
+  // checkpoints, so it needs it.
   std::signal(SIGCHLD, SIG_DFL);
   try {
     return run(argc, argv);

@@ -33,7 +33,7 @@ bool agree(const Contribution& a, const Contribution& b) {
          a.shape == b.shape;
 }
 
-/// What is written of an optimizer's many factors concerns one key.
+/// The optimizer with only this key's factors, to be written with the key.
 Optimizer narrowed(const Optimizer& whole, const Key& key) {
   Optimizer one{.name = whole.name, .parameters = whole.parameters};
   if (const auto it = whole.factors.find(key); it != whole.factors.end()) one.factors.insert(*it);

@@ -38,17 +38,17 @@ class Value {
   bool is_stored() const { return stored_.has_value(); }
   /// The rules have another optimizer.
   void take_optimizer();
-  /// In place of what the optimizer keeps of this piece. There is an optimizer.
+  /// Replaces the state that the optimizer keeps for this piece. There must be an optimizer.
   void set_state(std::optional<optimizer::State> state);
 
-  /// What outlives the job.
+  /// The part of a value that outlives the job.
   struct Content {
     Shape shape;      ///< of the whole value
     Tensor elements;  ///< of this piece
     std::optional<optimizer::State> state{};
   };
   std::optional<Content> content() const;
-  /// Of an earlier job. The next init finds it and leaves it as it is.
+  /// Takes over the content of an earlier job. The next init leaves it as it is.
   void inherit(Content content);
   void save(ArchiveWriter& to) const;
   /// The rules have the optimizer already.

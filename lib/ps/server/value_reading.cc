@@ -1,4 +1,4 @@
-// What is read of a piece beside the whole of it: rows, and what its optimizer keeps.
+// Reads of a part of a piece: rows, and the state that its optimizer keeps.
 #include <cstring>
 #include <utility>
 

@@ -23,8 +23,8 @@ constexpr std::uint64_t bell_token = workers_scheduler_token + 1;
 
 using base::Clock;
 
-/// What a connection may have to write before more is handed to it: what is more urgent waits for
-/// that, and for the end of a message.
+/// A connection gets more only when it has less than this left to write. A more urgent piece waits
+/// for these bytes, and for the end of a message.
 constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
 /// So many bytes are handed over to one server in a turn: it begins with them while others follow.
 constexpr std::size_t most_bytes_at_once = std::size_t{1} << 20;
@@ -48,7 +48,7 @@ std::string objection_to(const Task& task, std::size_t pieces) {
   return "";
 }
 
-/// Of a pull of rows: the pieces that servers are asked for.
+/// For a pull of rows: the pieces for which the worker asks servers.
 std::vector<std::uint32_t> pieces_with_rows(const Task& task, std::uint32_t pieces) {
   std::vector<std::uint32_t> with;
   for (std::uint32_t piece = 0; piece < pieces; ++piece) {

@@ -19,10 +19,11 @@
 
 namespace tutti::ps {
 
-/// What the worker's thread does: it sends what was submitted and completes it when the answers
-/// come. Tensors leave by their priority. What waits for its placement holds up what was submitted
-/// after it, and a setting waits until all tensors before it have left, so that it overtakes none.
-/// Once it is the next, neither waits longer than a call may take.
+/// The work of the worker's thread: it sends the submitted calls, and completes them when the
+/// answers come. Tensors leave in the order of their priority. A call that waits for its placement
+/// holds up the calls after it. A setting waits until all tensors before it have left, so that it
+/// overtakes none. Once such a call or setting is the next to leave, it waits no longer than a call
+/// may take.
 class Courier {
  public:
   Courier(Worker& worker, const Job& job, const Options& options, Membership& membership);
@@ -36,7 +37,7 @@ class Courier {
   void abandon();
 
  private:
-  /// What waits for all workers.
+  /// A call that waits for all workers.
   struct Meeting {
     std::shared_ptr<base::Completion> completion{};
     base::Clock::time_point begun{};
@@ -143,8 +144,8 @@ class Courier {
   std::optional<HeldUp> held_up_;
   Meeting barrier_;
   Meeting leaving_;
-  /// A server whose connection has ended. Who was lost first, perhaps the scheduler, is heard of in
-  /// a moment.
+  /// A server whose connection has ended. If another process was lost first, perhaps the scheduler,
+  /// the worker learns that in a moment.
   struct Broken {
     std::string what;
     base::Clock::time_point until{};

@@ -29,7 +29,8 @@ void Courier::advance() {
   }
 }
 
-/// Who waits for one after the other has the whole time for each.
+/// A call that waits for the scheduler and then for servers has the whole time limit for each of
+/// the two.
 void Courier::hold_up() {
   const bool by_scheduler = has_sent_tasks() || std::holds_alternative<TaskList>(queue_.front());
   if (held_up_ && held_up_->by_scheduler == by_scheduler) return;
@@ -42,7 +43,7 @@ void Courier::postpone(Clock::duration time) {
 }
 
 void Courier::look_at_queue(Clock::time_point now) {
-  // What was heard or read since may have ended the wait.
+  // Messages that have come since may have ended the wait.
   advance();
   if (!held_up_) return;
   const Clock::duration waited = now - held_up_->since;
@@ -72,9 +73,9 @@ std::string Courier::under_way() const {
   return requests_->describe();
 }
 
-/// Without the scheduler's word nothing more can be sent, not even that a push is withdrawn, so
-/// that ends the worker. What waits for servers follows the calls before it, which end by
-/// themselves. A survey alone concerns no other worker, and need not wait for them.
+/// Without the scheduler's answer nothing more can be sent, not even a withdrawal of a push, so
+/// this ends the worker. A setting that waits for servers follows the calls before it, which end by
+/// themselves. Only a survey concerns no other worker, so it fails at once.
 void Courier::give_up_waiting() {
   WorkItem& front = queue_.front();
   const std::string text =

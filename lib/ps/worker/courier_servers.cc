@@ -51,8 +51,8 @@ Channel::Terms Courier::terms_for(const Welcome::ServerAddress& server) const {
   return terms;
 }
 
-/// On this machine, where memory can be shared, if the server is here. What is kept for another
-/// connection travels in messages.
+/// Connects on this machine if the server is here, so that memory can be shared. Elements of
+/// messages that are kept for another connection travel in the messages.
 net::Candidate Courier::candidate_for(std::size_t server) const {
   const Welcome::ServerAddress& place = places_[server];
   if (!place.keeps) {
@@ -160,8 +160,8 @@ void Courier::call_absent(Clock::time_point now) {
     }
     it = meet(server, absent, now) ? absent_.erase(it) : std::next(it);
   }
-  // What a call of a server takes counts, so that nobody waits for ever for one that answers and
-  // goes again.
+  // The time of a call that a server takes counts, so that nobody waits for ever for a server that
+  // answers and goes again.
   if (!absent_.empty()) return;
   postpone(std::max(now - absent_since_ - between_calls, Clock::duration::zero()));
 }
@@ -172,8 +172,8 @@ net::Approach Courier::approach(std::size_t server) const {
   return {std::move(candidates), identity(server), static_cast<int>(server)};
 }
 
-/// Calls it; tells whether it is there again. What answers at an address that it had may be
-/// anybody. A server that is started again may have another, of which the scheduler tells.
+/// Tries to connect to the server; returns whether it is there again. Any process may answer at its
+/// old address. A server that is started again may have another address; the scheduler says which.
 bool Courier::meet(std::size_t server, Absent& absent, Clock::time_point now) {
   if (!absent.call && now < absent.due) return false;
   try {

@@ -79,7 +79,7 @@ void Courier::send_states(const Change& change, const std::shared_ptr<InFlightCa
 
 void Courier::send_setting(const Setting& setting, std::size_t server,
                            const std::shared_ptr<InFlightCall>& call) {
-  // Of several servers' failures the first one's counts.
+  // If several servers fail, the failure of the first server counts.
   const std::uint64_t sequence = requests_->add(server, call, static_cast<std::uint32_t>(server),
                                                 static_cast<std::uint32_t>(servers_.size()));
   std::visit(

@@ -24,7 +24,7 @@ struct Task {
   Shape shape{};
   Tensor in{};                 ///< what this worker contributes; where it brings nothing, empty
   std::vector<Tensor> outs{};  ///< for what comes back
-  /// Of a pull: these rows alone, ascending; the others become zeros.
+  /// For a pull: only these rows, ascending. The others become zeros.
   std::optional<std::vector<std::int64_t>> rows{};
   int priority = 0;
   Compression compression{};
@@ -45,14 +45,14 @@ struct InFlightCall {
   bool counts_if_failed = false;
   std::string what{};
   std::shared_ptr<base::Completion> completion{};  ///< none: it is over
-  /// Of a task: why what is not sent yet will not be.
+  /// For a task: the reason why its unsent pieces will not be sent.
   std::optional<Failure> withdrawn{};
   base::Clock::time_point begun{};
   /// Takes what the answer for one of so many pieces brings; none: it is for the outputs.
   std::function<void(std::uint32_t piece, std::uint32_t pieces, std::span<const std::byte> data)>
       take{};
   std::size_t unanswered = 0;  ///< also those requests that are still to be sent
-  /// Of the first piece that failed, which is the same on all workers.
+  /// The failure of the first piece that failed, which is the same on all workers.
   std::exception_ptr failure{};
   std::uint32_t failed_piece = 0;
   bool is_executed = false;   ///< a server has executed a part of it in a round, or counts it
@@ -69,7 +69,7 @@ struct InFlightCall {
   };
   std::optional<Missing> missing{};
   base::Clock::duration asked_for{};  ///< the last report, or the end, that servers were asked for
-  /// Of one that reads: since when it has its time once more.
+  /// For a call that reads: since when it has its time once more.
   std::optional<base::Clock::time_point> anew{};
 };
 

@@ -22,11 +22,12 @@ class Membership {
   /// Tries to connect until `create_timeout` has passed.
   Membership(const Job& job, const Options& options);
 
-  /// What the scheduler calls it, in `Register`.
+  /// The scheduler's number for this membership, for `Register`.
   std::uint64_t number() const { return number_; }
-  /// Throws `peer_lost` where the job has ended, saying why. `patience`: for a word of that.
+  /// Throws `peer_lost` with the reason if the job has ended. `patience`: how long it waits for the
+  /// scheduler's message about that.
   void check(base::Clock::duration patience = {});
-  /// It has thrown.
+  /// Whether it has thrown.
   bool has_ended() const { return ended_.has_value(); }
   /// In a forked child: closes its copy of the connection.
   void abandon() { link_.abandon(); }

@@ -9,9 +9,9 @@
 
 namespace tutti::ps {
 
-/// What a worker has yet to send to one server: pieces of calls, the most urgent first, those of
-/// equal priority in the order in which they were added. What concerns one key keeps its order, so
-/// a call is no more urgent than one for its key that is still to be sent.
+/// The pieces of calls that a worker has still to send to one server. The most urgent is first;
+/// pieces of equal priority are in the order in which they were added. The calls for one key keep
+/// their order, so a call is no more urgent than an unsent earlier call for its key.
 class Outbox {
  public:
   struct Entry {

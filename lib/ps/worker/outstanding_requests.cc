@@ -176,7 +176,7 @@ void OutstandingRequests::fail_all(const std::exception_ptr& failure) {
   }
 }
 
-/// Of the oldest call: its next report, or its time limit.
+/// The next step of the oldest call: its next report, or its time limit.
 Clock::duration OutstandingRequests::next_step() const {
   const InFlightCall& oldest = *calls_.front();
   const bool has_passed = limit_of(oldest) != oldest.begun + limits_.timeout;
@@ -236,7 +236,7 @@ void OutstandingRequests::ask(Clock::time_point now) {
   const auto is_due = [&](InFlightCall& call, Clock::duration needed) {
     if (call.asked_for >= needed || now - call.begun < asked_by(needed)) return false;
     call.asked_for = needed;
-    // Who was missing then may have come.
+    // The workers that were missing then may have come.
     call.missing.reset();
     if (call.completion) about.insert(&call);
     return true;
@@ -319,7 +319,7 @@ void OutstandingRequests::recall(const std::vector<std::shared_ptr<InFlightCall>
   }
 }
 
-/// Of one that reads: no other worker has a part in it.
+/// Times out a call that reads. No other worker has a part in it.
 void OutstandingRequests::time_out(const std::shared_ptr<InFlightCall>& call) {
   call->failure = std::make_exception_ptr(Error(
       ErrorCode::timeout,

@@ -16,7 +16,7 @@
 
 namespace tutti::ps {
 
-/// What has been done; read by any thread.
+/// Counts of the completed work. Any thread may read them.
 struct WorkerTally {
   std::atomic<std::uint64_t> tensors_reduced{0};
   std::atomic<std::uint64_t> bytes_reduced{0};
@@ -42,7 +42,7 @@ struct Limits {
 /// one thread.
 class OutstandingRequests {
  public:
-  /// Of the worker of this rank. The tally outlives this.
+  /// `rank`: the worker's. The tally outlives this.
   OutstandingRequests(int rank, std::size_t servers, const Limits& limits, WorkerTally& tally);
   OutstandingRequests(const OutstandingRequests&) = delete;
   OutstandingRequests& operator=(const OutstandingRequests&) = delete;

@@ -141,7 +141,7 @@ void Recalls::look(Clock::time_point now) {
     if (now < overdue.until) continue;
     if (overdue.stage != Stage::released) end_store(overdue);
     if (!overdue.call->is_executed) {
-      // Whoever is missing now may be another.
+      // Other workers may be missing now.
       hold(overdue, now);
     } else if (overdue.call->is_of_one) {
       give_up(overdue, now);

@@ -37,11 +37,14 @@ class Window {
 
  private:
   struct Flow {
-    /// Since nothing was unanswered; or where it would be, had it kept up with the others.
+    /// The bytes that the server has answered since the last time nothing was unanswered. For a
+    /// server that was idle meanwhile, the count that it would have if it had kept up with the
+    /// others.
     std::size_t answered = 0;
     std::size_t unanswered = 0;
   };
-  /// Of the servers that have something to answer; the most there is where none has.
+  /// The least `answered` of the servers that have something to answer; the largest number if no
+  /// server has.
   std::size_t least_answered() const;
   void begin_anew();
 

@@ -106,7 +106,7 @@ void Worker::change(Setting setting, std::string what, std::map<Key, optimizer::
 }
 
 void Worker::set_optimizer(const Optimizer& optimizer) {
-  // What is wrong with it the servers say, to all workers.
+  // If the optimizer is invalid, the servers tell all workers.
   change(SetOptimizer{0, optimizer}, "set_optimizer");
   keeps_whole_ = needs_whole(optimizer);
 }

@@ -21,7 +21,7 @@ namespace tutti::ps {
 
 class Courier;
 
-/// What the program's threads hand to the worker's thread, in order.
+/// The queue from the program's threads to the worker's thread.
 struct TaskList {
   std::vector<Task> tasks;
   std::shared_ptr<base::Completion> completion;  ///< one part for each task
@@ -69,7 +69,7 @@ class Worker {
   void barrier() TUTTI_EXCLUDES(meeting_);
   void set_optimizer(const Optimizer& optimizer);
   void set_compression(const Compression& compression);
-  /// What the servers' optimizers keep, and the optimizer.
+  /// The states of the servers' optimizers, and the optimizer.
   optimizer::Saved states() { return ask(true); }
   /// Worker 0 says what to load, or why there is nothing; the others say nothing.
   void load_states(std::optional<optimizer::Saved> saved, std::optional<Failure> failure);
