@@ -21,12 +21,12 @@ class Coordinator {
  public:
   Coordinator(int size, const Settings& settings);
 
-  /// Throws `internal` for what no participant says.
+  /// Throws `internal` for a message that no participant sends.
   void receive(int from, const ToCoordinator& message);
-  /// Others saw that a rank died or hangs. No death if the rank had been let go.
+  /// Other processes saw that a rank has died or hangs. That is no death if the rank may leave.
   void note_lost(int rank, const std::string& reason);
   void tick(Time now);
-  /// When `tick` wants to be called at the latest.
+  /// The latest time at which `tick` must be called.
   std::optional<Time> next_tick() const;
 
   std::vector<Outgoing> take_messages();
@@ -34,11 +34,11 @@ class Coordinator {
   std::vector<std::string> take_notices();
   /// Every rank has left.
   bool is_finished() const;
-  /// How many it has heard of.
+  /// The number of keys that ranks have reported.
   std::size_t keys() const { return keys_.size(); }
   /// For hang dumps: mode, epoch, and which key waits for whom.
   std::string describe() const;
-  /// Everything that decides the future, canonically.
+  /// All state that decides the future, in a canonical form.
   void fingerprint(Fingerprint& to) const;
 
  private:

@@ -1,4 +1,4 @@
-// Who is waited for, since when: stall reports, timeouts, dumps.
+// Watches which ranks are waited for, and since when: stall reports, timeouts, dumps.
 #include <fmt/format.h>
 
 #include <algorithm>

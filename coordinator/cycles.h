@@ -30,11 +30,11 @@ struct Cycle {
   void bring_forward(std::size_t from);
 };
 
-/// Finds repetition in an epoch's plan. What it finds is a guess at what comes next. A wrong guess
-/// is harmless: any stretch of whole tensors is safe to replay.
+/// Finds repetition in an epoch's plan. A cycle is a guess at the next tensors. A wrong guess is
+/// harmless: any stretch of whole tensors is safe to replay.
 class CycleFinder {
  public:
-  /// What is remembered of the plan: tensors, or parts of them.
+  /// The most tensors, or parts of tensors, of the plan that are remembered.
   static constexpr std::size_t most_parts = std::size_t{1} << 16;
   /// A longer cycle may go unnoticed: two repetitions, wherever they begin, may not fit.
   static constexpr std::size_t longest_cycle = most_parts / 3;

@@ -29,7 +29,7 @@ struct ReadyCall {
   friend bool operator==(const ReadyCall&, const ReadyCall&) = default;
 };
 
-/// As `ReadyCall`, for what has no id: a new key or a new signature.
+/// Like `ReadyCall`, for a call without an id: a new key or a new signature.
 struct FreshCall {
   Key key = 0;
   Signature signature;
@@ -42,7 +42,7 @@ struct FreshCall {
 /// Calls in one report. More take several reports, so that none comes near `max_message_bytes`.
 constexpr std::size_t max_report_calls = std::size_t{1} << 15;
 
-/// What became ready since the last report, and how far the rank is.
+/// The keys that became ready since the last report, and how far the rank is.
 struct Report {
   Epoch epoch = 0;
   BatchNumber entered = 0;  ///< gates entered in this epoch
@@ -160,7 +160,8 @@ struct JoinOver {
   friend bool operator==(const JoinOver&, const JoinOver&) = default;
 };
 
-/// Somebody leaves and nothing more will be planned: say when what was planned is done.
+/// A rank leaves, and nothing more will be planned. The receiver answers when all planned batches
+/// are done.
 struct Drain {
   Epoch epoch = 0;
   friend bool operator==(const Drain&, const Drain&) = default;
@@ -177,8 +178,9 @@ struct Stop {
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
-/// Begins `epoch`. Of the epoch before, every gate below `closed` is closed by this message and the
-/// others are withdrawn. With a cycle: replay it from its batch `first`; without: negotiate.
+/// Begins `epoch`. In the epoch before, this message closes every gate below `closed`, and
+/// withdraws the others. With a cycle, the rank replays it from its batch `first`; without one, the
+/// ranks negotiate.
 struct Resume {
   Epoch epoch = 0;
   BatchNumber closed = 0;

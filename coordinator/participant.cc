@@ -20,7 +20,7 @@ Error error_of(const Failure& failure, std::optional<Key> key) {
   return {failure.code, failure.text, {std::move(key), failure.ranks}};
 }
 
-/// Of a barrier or a join.
+/// The error of a barrier or a join.
 std::optional<Error> error_of(const std::optional<Failure>& failure) {
   if (!failure) return std::nullopt;
   return error_of(*failure, std::nullopt);

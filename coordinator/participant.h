@@ -16,7 +16,7 @@
 
 namespace tutti::coordinator {
 
-/// What the owner of a Participant must do, in the order given.
+/// An action that the owner of a Participant must take, in the order given.
 struct Send {
   ToCoordinator message;
 };
@@ -84,7 +84,8 @@ class Participant {
   void note_batch_done(Epoch epoch, BatchNumber number);
   /// A user thread waits for the key's call, which may be over already.
   void note_user_waits(const Key& key);
-  /// A user thread waits for what is no key's: the replay may lack a call that comes after it.
+  /// A user thread waits for something that belongs to no key: the replay may lack a call that
+  /// comes after it.
   void note_user_waits_elsewhere();
   /// Batches follow without messages to the coordinator.
   bool is_replaying() const { return !cycle_.empty() && !halted_; }
@@ -94,10 +95,10 @@ class Participant {
   }
   /// Noticed here: a link, a process, MPI or a device failed.
   void note_lost(int rank, const std::string& reason);
-  /// Throws `internal` for what no coordinator says.
+  /// Throws `internal` for a message that no coordinator sends.
   void receive(const ToRank& message);
   void tick(Time now);
-  /// When `tick` wants to be called at the latest.
+  /// The latest time at which `tick` must be called.
   std::optional<Time> next_tick() const;
 
   /// `memory`: the result of an earlier call, whose memory is used again.
@@ -106,7 +107,7 @@ class Participant {
   void reuse(LocalBatch&& batch);
   /// For hang dumps: mode, epoch, gates, calls in flight.
   std::string describe() const;
-  /// Everything that decides the future, canonically.
+  /// All state that decides the future, in a canonical form.
   void fingerprint(Fingerprint& to) const;
 
  private:

@@ -18,7 +18,7 @@ struct Tombstone {
   Failure failure;
 };
 
-/// Who has come to the current round of a key or of the barrier.
+/// The ranks that have come to the current round of a key or of the barrier.
 class Gathering {
  public:
   explicit Gathering(int size) : votes_(static_cast<std::size_t>(size)) {}
@@ -26,7 +26,7 @@ class Gathering {
   Round round() const { return round_; }
   int count() const { return count_; }
   bool has(int rank) const { return votes_[static_cast<std::size_t>(rank)] != 0; }
-  /// What the rank said: an index given to `arrive`.
+  /// The index that the rank passed to `arrive`.
   std::size_t vote(int rank) const { return votes_[static_cast<std::size_t>(rank)] - 1U; }
   Time since() const { return since_; }
 

@@ -18,7 +18,7 @@ std::string some_of(const std::vector<std::string>& names, std::size_t shown);
 /// "in flight on rank 1: 'a', 'b'", or that none is.
 std::string flight_text(int rank, const std::vector<std::string>& keys);
 
-/// What a group of ranks said of a key.
+/// The signature that a group of ranks gave for a key.
 struct Said {
   Signature signature;
   std::vector<int> ranks;

@@ -13,7 +13,7 @@ constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
 std::vector<std::byte> encode(const ToCoordinator& message);
 std::vector<std::byte> encode(const ToRank& message);
 
-/// Throw `internal` for bytes that `encode` does not make. They read nothing outside of `bytes`,
+/// Throw `internal` for bytes that `encode` does not produce. They read nothing outside of `bytes`,
 /// and allocate in proportion to it.
 ToCoordinator decode_to_coordinator(std::span<const std::byte> bytes);
 ToRank decode_to_rank(std::span<const std::byte> bytes);

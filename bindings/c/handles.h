@@ -1,5 +1,5 @@
 #pragma once
-// What the opaque handles of tutti/c.h hold.
+// The content of the opaque handles of tutti/c.h.
 #include <memory>
 
 #include "tutti/c.h"

@@ -22,7 +22,7 @@ std::span<const T> list(const T* first, std::size_t count, const char* function,
   return {first, count};
 }
 
-/// What the handles of a list hold. `name` says what to call the list, if it has to be refused.
+/// The contents of the handles of a list. `name` is the list's name for an error.
 template <typename Name>
 std::vector<Tensor> held_by(const tutti_tensor* const* handles, std::size_t count,
                             const char* function, Name&& name) {

@@ -35,12 +35,12 @@ class Arguments {
 /// Throws TypeError for what is no key, `invalid_argument` for an integer that no key holds.
 Key to_key(nb::handle key);
 
-/// An int of Python, or one of numpy's. Throws TypeError for what is none, `invalid_argument` for
-/// one that the result does not hold.
+/// Converts an int of Python or of numpy. Throws TypeError for any other object, and
+/// `invalid_argument` for a number that the result does not hold.
 int to_int(std::string_view name, nb::handle value);
 
-/// Of its name, a str. Throws TypeError for what is none, `invalid_argument` for another name, and
-/// lists the names.
+/// Converts the name of an op, a str. Throws TypeError for any other object. Throws
+/// `invalid_argument` for an unknown name, and lists the names.
 ReduceOp to_reduce_op(nb::handle name);
 
 }  // namespace tutti::python

@@ -28,7 +28,8 @@ nb::object to_numpy(const Tensor& tensor);
 std::optional<DType> dtype_of(nb::dlpack::dtype type, Elements elements = Elements::added);
 /// "float32"; "bfloat16", which numpy itself lacks.
 std::string_view numpy_name(DType dtype);
-/// What numpy calls `numpy_name`. Throws `invalid_argument` for a type that tutti does not have.
+/// The dtype that numpy calls `numpy_name`. Throws `invalid_argument` for a type that tutti does
+/// not have.
 DType dtype_named(std::string_view numpy_name);
 
 /// Names the object's type after the text: "expected ..., not float".

@@ -13,9 +13,10 @@ namespace tutti::python {
 
 namespace nb = nanobind;
 
-/// What a thread of the package's own has to call, one after the other. The library's threads, on
-/// which calls end, must not wait for the GIL; so they leave it here. `tutti._callback_queues`
-/// starts the thread, when it is first needed, and ends it before the interpreter ends.
+/// The callbacks that a thread of the package calls, one after the other. The library's threads, on
+/// which calls end, must not wait for the GIL, so they leave callbacks here.
+/// `tutti._callback_queues` starts the thread, when it is first needed, and ends it before the
+/// interpreter ends.
 class CallbackQueue {
  public:
   struct Job {

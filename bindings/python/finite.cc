@@ -13,15 +13,15 @@
 namespace tutti::python {
 namespace {
 
-/// What is in a tensor.
+/// The NaNs and infinities of a tensor.
 struct NonFinite {
   std::size_t count = 0;  ///< of elements that are not finite
   std::size_t first = 0;  ///< index of the first
-  std::string_view what;  ///< is it
+  std::string_view what;  ///< the kind of the first: "inf", "-inf" or "NaN"
 };
 
-/// `exponent`: its bits, all of which are set in what is not finite. An infinity has no others but
-/// the sign.
+/// `exponent`: the bits of the exponent. All of them are set in a NaN or an infinity. An infinity
+/// has no other bits but the sign.
 template <typename Bits>
 NonFinite find(const Tensor& tensor, Bits exponent) {
   const auto bits_of = [memory = tensor.as<const char>()](std::size_t element) {

@@ -3,7 +3,7 @@
 
 namespace tutti::python {
 
-/// What the package's commands say of the library.
+/// Describes the library for the package's commands.
 void bind_info(nanobind::module_& module);
 
 }  // namespace tutti::python

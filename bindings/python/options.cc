@@ -66,7 +66,8 @@ void set(Milliseconds& field, std::string_view name, nb::handle value) {
     throw Error(ErrorCode::invalid_argument, std::string(name) + " is " + nb::str(value).c_str() +
                                                  "; it takes a number of seconds above 0");
   }
-  // What fits no Milliseconds is for `create` to refuse, as it refuses all that is too long.
+  // A longer time may not fit Milliseconds. `create` refuses this limit, as it refuses every time
+  // that is too long.
   constexpr double limit = 1e15;
   field = Milliseconds(std::llround(std::min(seconds, limit) * 1e3));
 }

@@ -96,7 +96,7 @@ class Store {
 
   /// Those that are open, oldest first. Guarded by the GIL.
   static std::vector<Store*>& open_stores();
-  /// Of a call whose store is open: no array is looked at for another.
+  /// The arguments of a call. Throws if the store is closed, before it looks at any array.
   Arguments arguments_of(std::string_view method, nb::handle key) const;
   /// Lets go of the store, which is closed with its last owner.
   void drop();

@@ -1,5 +1,4 @@
-// What becomes of stores that are open when an exception leaves their block, and when the process
-// ends.
+// Handles stores that are open when an exception leaves their block, and when the process ends.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -25,7 +24,7 @@ std::vector<std::shared_ptr<KVStore>>& left_open() {
   return *stores;
 }
 
-/// What comes before those that are left open are closed.
+/// A hook that runs before the stores that are left open are closed.
 std::function<void(int)>& last_call() {
   static auto* const call = new std::function<void(int)>;
   return *call;
@@ -54,7 +53,8 @@ void Store::leave_block(nb::handle raised) {
   if (raised.is_none()) {
     close();
   } else if (ends_in_order(raised)) {
-    // What goes wrong must not hide what is raised: the process ends with another status.
+    // An error of the close must not hide the exception that is raised. The process ends with
+    // another status.
     interruptible([last = std::exchange(store_, nullptr)]() mutable { last.reset(); });
     drop();
   } else if (store_ != nullptr && nb::isinstance(raised, PyExc_SystemExit)) {

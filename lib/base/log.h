@@ -6,8 +6,8 @@
 
 namespace tutti::base {
 
-/// The process's logger. It writes to stderr, one line an event, with the rank once that is known.
-/// What is not printable in an event's text is escaped. Thread-safe.
+/// The process's logger. It writes to stderr, one line for each event, with the rank once that is
+/// known. Unprintable characters of an event's text are escaped. Thread-safe.
 spdlog::logger& log();
 
 /// The names that `set_log_level` takes: "off", "critical", "error", "warning", "info", "debug",

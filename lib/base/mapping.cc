@@ -40,8 +40,8 @@ std::size_t room_in_group(const std::string& limit, const std::string& usage) {
   return *most > *used ? *most - *used : 0;
 }
 
-/// What is left in the control groups of this process and their parents: v2 ("0::/a/b") and v1
-/// ("9:memory:/a/b").
+/// The memory that is left in the control groups of this process and their parents: v2 ("0::/a/b")
+/// and v1 ("9:memory:/a/b").
 std::size_t room_in_groups() {
   std::size_t room = unlimited;
   std::ifstream groups("/proc/self/cgroup");
@@ -129,7 +129,7 @@ Fd create_memory_file(const std::string& label, std::size_t bytes) {
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     throw system_failure(fmt::format("size the shared memory for {} to {} bytes", label, bytes));
   }
-  // Of what one process had cut off, others would die.
+  // If one process made the file shorter, others would die of that.
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
     throw system_failure("keep the size of the shared memory for " + label);
   }

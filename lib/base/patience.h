@@ -10,7 +10,7 @@
 
 namespace tutti::base {
 
-/// What a wait is part of, in the words of its errors.
+/// The occasion of a wait, as its errors name it.
 struct Occasion {
   std::string_view when{};    ///< "while the store was created"; may be empty
   std::string_view advice{};  ///< for a wait that was too short; may be empty
@@ -37,7 +37,7 @@ struct Patience {
   std::function<void()> look;
   Occasion occasion;
 
-  /// What follows what was waited for, in an error: " while the store was created".
+  /// The text that follows the thing waited for, in an error: " while the store was created".
   std::string when() const { return occasion.when.empty() ? "" : " " + std::string(occasion.when); }
   /// And at its end: " (raise TUTTI_CREATE_SECONDS)".
   std::string advice() const {

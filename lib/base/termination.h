@@ -5,8 +5,8 @@
 
 namespace tutti::base {
 
-/// SIGTERM as an event for a poller, on the thread that makes this. What was blocked before is
-/// blocked afterwards.
+/// SIGTERM as an event for a poller, on the thread that creates this. The destructor restores the
+/// thread's mask of blocked signals.
 class Termination {
  public:
   Termination();

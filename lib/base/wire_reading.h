@@ -1,5 +1,5 @@
 #pragma once
-// What is looked at in a FlatBuffer beyond what its verifier looks at.
+// Checks of a FlatBuffer beyond those of its verifier.
 #include <flatbuffers/flatbuffers.h>
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 namespace tutti::control {
 namespace {
 
-// What a rank says: '+' and its value, or '-', the error's code, its ranks, ';' and its text.
+// The text of a rank: '+' and its value, or '-', the error's code, its ranks, ';' and its text.
 constexpr char good = '+';
 constexpr char bad = '-';
 constexpr char end_of_ranks = ';';

@@ -32,15 +32,16 @@ std::vector<int> followers(const topology::Topology& topology) {
   return topology.is_leader() ? topology.local_ranks() : std::vector<int>();
 }
 
-/// After a failure that every rank knows of. Whoever could not open its own may end at once; to the
-/// threads of the others it would be lost. So nobody goes before all have stopped theirs.
+/// Closes the planes after a failure that every rank knows of. A rank that could not open its own
+/// plane may end at once, and the threads of the others would take it for lost. So no rank goes on
+/// before all have stopped their threads.
 void close_together(std::unique_ptr<ControlPlane> plane, const AllGather& gather) {
   if (plane != nullptr) plane->announce_departed();
   plane.reset();
   try {
     gather({});
   } catch (const Error&) {
-    // What went wrong first is told.
+    // Only the first error is told.
   }
 }
 

@@ -21,8 +21,8 @@ std::string Creations::path_of(int rank) const {
   return fmt::format("{}/tutti-{}-{}.creates", folder_, job_, rank);
 }
 
-/// Renamed when it is whole, for others may read at any time. What cannot be written must not pass
-/// for what is true.
+/// Renames the file when it is complete, because others may read it at any time. If it cannot write
+/// the file, it removes it, so that nobody reads outdated lines.
 void Creations::write() {
   if (folder_.empty()) return;
   const std::string path = path_of(rank_);

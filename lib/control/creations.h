@@ -15,8 +15,8 @@ struct Creation {
   bool operator==(const Creation&) const = default;
 };
 
-/// What the job's processes on this machine create at the moment: each says so in a file of its
-/// own, in a folder of the job, before it waits for others. Thread-safe.
+/// The stores that the job's processes on this machine create at the moment. Each process writes
+/// its own to a file, in a folder of the job, before it waits for others. Thread-safe.
 class Creations {
  public:
   /// As `PidFiles`. A process that cannot write its file has none.
@@ -27,8 +27,8 @@ class Creations {
   /// This process has created the store, or has given it up.
   void end(const Creation& creation, bool given_up) TUTTI_EXCLUDES(mutex_);
 
-  /// What that rank creates and has given up. Nothing: it has no file, so it is not known. Does not
-  /// block.
+  /// The stores that that rank creates or has given up. Nothing if the rank has no file, so that
+  /// they are not known. Does not block.
   std::optional<std::vector<Creation>> of(int rank) const;
 
  private:

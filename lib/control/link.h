@@ -14,7 +14,7 @@ namespace tutti::control {
 /// the uplink.
 class Link {
  public:
-  /// What the thread uses; the references outlive the link.
+  /// The objects that the thread uses. The references outlive the link.
   struct Parts {
     const topology::Topology& topology;
     const Segment& segment;

@@ -18,14 +18,15 @@ class PidFiles {
   /// nothing is known of other processes.
   PidFiles(std::string folder, std::string job, int rank);
 
-  /// The process of that rank has called `create`. Neither blocks.
+  /// Whether the process of that rank has called `create`. Neither function blocks.
   bool has_come(int rank) const;
-  /// It has, and has ended.
+  /// Whether it has called `create` and has ended since.
   bool has_ended(int rank) const;
 
-  /// Keeps whom this process has found lost, for those that see it end because of that.
+  /// Keeps the rank that this process has found lost, for those that see this process end because
+  /// of that.
   void note_lost(const FailedRank& lost) const;
-  /// What the process of that rank, which has ended, had noted.
+  /// The rank that the process of that rank had noted as lost before it ended.
   std::optional<FailedRank> lost_to(int rank) const;
 
  private:
@@ -39,7 +40,7 @@ class PidFiles {
   const int rank_;
 };
 
-/// Of /proc/<process>/stat.
+/// The state of a process, from /proc/<process>/stat.
 struct ProcessState {
   /// Running, sleeping, stopped, ...: proc(5) lists the letters. 'X' when there is no such process.
   char letter = 'X';

@@ -22,7 +22,8 @@ namespace {
 
 constexpr auto beat = std::chrono::milliseconds(100);
 
-/// What cannot be seen is waited for until the deadline, as between machines.
+/// If this fails, some ranks are not seen, and are waited for until the deadline, as between
+/// machines.
 void try_to(const std::function<void()>& act) {
   try {
     act();
@@ -100,7 +101,7 @@ void Presence::take_in(const base::Fd& socket, int rank) {
   if (process || errno == ESRCH) mates_.emplace(rank, Mate{std::move(process), peer.pid, 0});
 }
 
-/// Who has ended answers no call: only its file tells of it.
+/// A process that has ended answers no call: only its file tells of it.
 void Presence::look_for_ended() {
   for (int other = 0; other < size_; ++other) {
     if (other == rank_ || mates_.contains(other) || !pid_files_.has_ended(other)) continue;

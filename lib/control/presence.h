@@ -35,7 +35,7 @@ class Presence {
   int size() const { return size_; }
   int on_machine() const { return on_machine_; }
 
-  /// What the ranks of this machine create.
+  /// The stores that the ranks of this machine create.
   Creations& creations() { return creations_; }
   /// Whether that rank runs on this machine, or will, and has not come yet. Does not block.
   bool has_yet_to_come(int rank) TUTTI_EXCLUDES(mutex_);

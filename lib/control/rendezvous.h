@@ -10,7 +10,7 @@
 
 namespace tutti::control {
 
-/// What the ranks know and hold once they have found each other.
+/// The knowledge and the descriptors that a rank has once the ranks have found each other.
 struct Company {
   topology::Topology topology;
   net::Heartbeat heartbeat;
@@ -24,9 +24,9 @@ struct Company {
   std::vector<base::Fd> processes;
 };
 
-/// Collective over all ranks. Finds who shares a node, connects the leaders to rank 0 (no TCP port
-/// is opened when there is one node), and hands the first descriptors around. What fails on one
-/// rank throws on all, the cause named.
+/// Collective over all ranks. Finds out which ranks share a node, connects the leaders to rank 0
+/// (with one node it opens no TCP port), and passes the first descriptors around. If it fails on
+/// one rank, it throws on all, and the error names the cause.
 Company find_company(int rank, int size, const AllGather& gather, const ControlSettings& settings);
 
 }  // namespace tutti::control

@@ -12,7 +12,7 @@
 namespace tutti::cuda {
 namespace {
 
-/// What `say` says, or the error that it ends with.
+/// The result of `say`, or the text of its error.
 std::string said_or_error(const std::function<std::string()>& say) {
   try {
     return say();

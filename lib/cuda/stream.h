@@ -8,10 +8,10 @@ struct CUstream_st;
 
 namespace tutti::cuda {
 
-/// A queue of work for the GPU, which runs it in order. A non-blocking stream: it does not wait for
-/// CUDA's legacy default stream, nor that one for it. What it is given it does later; the caller
-/// keeps the memory concerned until an event behind it is done. All but the destructor needs the
-/// current context. Any thread, one at a time.
+/// A queue of work for the GPU, which does the work in order. It is a non-blocking stream: it does
+/// not wait for CUDA's legacy default stream, nor that stream for it. The work is done later; the
+/// caller keeps the memory concerned until an event behind it is done. All functions but the
+/// destructor need the context to be current. Any thread may use it, one at a time.
 class Stream {
  public:
   explicit Stream(const Gpu& gpu);

@@ -47,7 +47,7 @@ class MethodSet {
   std::bitset<method_count> bits_;
 };
 
-/// What KVStore must know of a backend to check calls for it.
+/// The properties of a backend that KVStore needs to check calls for it.
 struct Traits {
   std::string type;
   int rank = 0;

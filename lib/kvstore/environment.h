@@ -39,7 +39,7 @@ void check_name_of_variable(const std::string& name);
 /// Throws `invalid_argument` if a field has a value that its variable would not take.
 void check(const Options& options);
 
-/// Who has set an option: the name of its variable, "program" or "default".
+/// The origin of an option: the name of its variable, "program" or "default".
 std::string origin_of(const OptionVariable& variable, const Options& used,
                       const Environment& environment);
 

@@ -46,7 +46,8 @@ void warn_of_lone_processes(const StoreType& type, const RankAndSize& place) {
       base::printable(place.size), type.name);
 }
 
-/// What a program may not know that asks for a store of one process. One rank says it for all.
+/// Warns a program that asks for a store of one process of what it may not know. One rank says it
+/// for all.
 void warn_of_one_process(const StoreType& type, const Options& options) {
   const RankAndSize place = place_in_job();
   if (!place.rank.empty() && place.rank != "0") return;

@@ -20,10 +20,10 @@ namespace tutti {
 /// An `invalid_argument`: `call` was made with a stream that is being captured.
 Error capture_error(std::string_view call);
 
-/// The calls of a store of one process whose work a GPU has yet to do. Whoever asks polls their
-/// events, on its own thread: a thread that waits, one that looks, and each further call of the
-/// store. Callbacks run on a thread `tutti-gpu`, which starts when a call that is not done gets the
-/// first one, and polls only while there may be more. Thread-safe.
+/// The calls of a store of one process whose work a GPU has still to do. Their events are polled by
+/// threads that wait, by threads that look, and by each further call of the store. Callbacks run on
+/// a thread `tutti-gpu`. It starts when a call that is not done gets the first callback, and polls
+/// only while there may be more. Thread-safe.
 class GpuCalls final : public base::Driver, public std::enable_shared_from_this<GpuCalls> {
  public:
   /// A call fails with `timeout` once its work has taken longer than `limit`.

@@ -46,7 +46,7 @@ struct Workspace {
 
 }  // namespace
 
-/// What KVStore needs to check calls before the backend gets them. Thread-safe.
+/// The state that KVStore needs to check calls before the backend gets them. Thread-safe.
 class FrontDesk {
  public:
   KeyKind key_kind;

@@ -13,7 +13,7 @@
 namespace tutti {
 namespace {
 
-/// What the GPU does from now on comes after all that is in the program's stream.
+/// All later work of the GPU comes after the work in the program's stream.
 void follow(LocalGpu& gpu, DeviceStream stream) {
   const auto event = gpu.events.take();
   event->record(stream.handle());

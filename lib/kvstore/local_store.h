@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// Whose tensors a store takes.
+/// The devices whose tensors a store takes.
 enum class Takes : std::uint8_t { cpu, cpu_and_gpu, gpu };
 
 /// The stores of one process: `local`, `device`, `nccl` and their other names. They sum over the

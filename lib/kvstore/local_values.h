@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-// What stores do with the tensors of one process, which are on the host.
+// Operations of stores on the tensors of one process, which are on the host.
 
 /// Reduces the devices' tensors, which are alike, into `out`, which may be one of them.
 void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op);

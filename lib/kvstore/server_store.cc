@@ -51,7 +51,7 @@ bool reduces(Method method) {
   return method == Method::push || method == Method::pushpull;
 }
 
-/// What this worker contributes: its devices' sum.
+/// The tensor that this worker contributes: the sum over its devices.
 Tensor contribution(const MethodCall& call, const KeyCall& key_call) {
   if (key_call.ins.empty()) return {};
   if (!reduces(call.method) || key_call.ins.size() == 1) return key_call.ins.front();
@@ -143,7 +143,7 @@ ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_
   return task;
 }
 
-/// Said at the call, for to a server it would be no request at all.
+/// Refuses the call here, because a server would take it for no request at all.
 void ServerStore::check_compression(const MethodCall& call, const KeyCall& key_call,
                                     const Key& key) const {
   const ps::Encoding encoding = compression().encoding;
@@ -239,8 +239,8 @@ optimizer::Saved saved_in(const std::string& path) {
   return saved;
 }
 
-/// The others wait for what worker 0 says of its file, be it that there is none, or too little
-/// memory for it.
+/// The others wait for worker 0's word on its file, even if there is no file, or too little memory
+/// for it.
 void ServerStore::load_states(const std::string& path) {
   std::optional<optimizer::Saved> saved;
   std::optional<ps::Failure> failure;
@@ -293,8 +293,9 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
 
 namespace {
 
-/// Of a scheduler or server beside the connections of the job's processes: its state's files, those
-/// of checkpoints, what it sleeps on, and some for those that have still to prove who they are.
+/// The files that a scheduler or server needs besides the connections of the job's processes: the
+/// files of its state and of checkpoints, the descriptors on which it sleeps, and some for
+/// connections that have not proved the key yet.
 constexpr std::size_t own_files = 48;
 
 void provide_files(const ps::Job& job) {

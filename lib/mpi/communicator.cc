@@ -21,11 +21,11 @@
 namespace tutti::mpi {
 namespace {
 
-/// Of last words, the only messages between two ranks on a communicator for all_gathers.
+/// The tag of last words, the only messages between two ranks on a communicator for all_gathers.
 constexpr int last_words_tag = 1;
 constexpr std::size_t most_last_words = 1024;
 
-/// What a rank sends in one round of an all_gather. All rounds have the same size, so that the
+/// The message of a rank in one round of an all_gather. All rounds have the same size, so that the
 /// round of a rank that begins anew still matches that of a rank that goes on.
 struct GatherBlock {
   Stamp stamp;
@@ -33,7 +33,7 @@ struct GatherBlock {
   std::array<char, 2048 - sizeof(Stamp) - sizeof(std::uint64_t)> text{};
 };
 
-/// What MPI reads and writes in one round.
+/// The memory that MPI reads and writes in one round.
 struct GatherRound : CollectiveCall {
   GatherRound(const Stamp& stamp, std::string_view text, int round, int ranks)
       : all(static_cast<std::size_t>(ranks)) {

@@ -1,4 +1,4 @@
-// What MPI and its launcher say of themselves and of this process.
+// The facts that MPI and its launcher tell about themselves and about this process.
 #include <fmt/format.h>
 #include <mpi.h>
 

@@ -43,7 +43,7 @@ struct StopHook::Entry {
 
 namespace {
 
-/// What tutti must remember of MPI: one per process, as there is one MPI.
+/// tutti's state of MPI. There is one for each process, as there is one MPI.
 struct MpiState {
   base::Mutex mutex{2};
   /// The ranks of each store that some thread creates at the moment.
@@ -127,7 +127,8 @@ int failure_of(int status) {
   return status == 0 ? EXIT_FAILURE : status;
 }
 
-/// What other ranks never came to can be neither finished nor taken back.
+/// Whether a call of MPI is open to which other ranks never came. It can be neither finished nor
+/// taken back.
 bool is_stuck() {
   if (!poll_left_open()) return false;
   base::log().error(

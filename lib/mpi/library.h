@@ -22,8 +22,8 @@ struct StartSettings {
   std::function<void()> leaving;
 };
 
-/// What the MPI launcher's environment variables say of this process; they can be read before MPI
-/// is initialised. `launched` returns nothing in a process that no MPI launcher started.
+/// The place of this process, from the MPI launcher's environment variables. They can be read
+/// before MPI is initialised. `launched` returns nothing in a process that no MPI launcher started.
 struct Launched {
   std::string job;         ///< differs from all other jobs that run on this machine
   std::string name_space;  ///< the MPI launcher's name for it
@@ -47,7 +47,7 @@ void in_turn(const std::vector<int>& ranks, std::chrono::milliseconds limit,
              const std::function<void()>& create);
 
 bool is_initialised();
-/// Of this process in MPI_COMM_WORLD. MPI must have been started.
+/// The rank of this process in MPI_COMM_WORLD, and its size. MPI must have been started.
 int world_rank();
 int world_size();
 /// MPI was initialised with MPI_THREAD_MULTIPLE, so several threads may call it at once.

@@ -11,8 +11,8 @@ namespace tutti::net {
 /// costs no system call while the thread is busy. It works across processes if `asleep` lies in
 /// shared memory and the descriptor was passed on.
 ///
-/// The listener: `arm(); look for work; sleep until the descriptor is readable; silence()`. What is
-/// published after `arm()` is either found by that look or ends the sleep.
+/// The listener: `arm(); look for work; sleep until the descriptor is readable; silence()`. Work
+/// that is published after `arm()` is either found by that look, or ends the sleep.
 class EpollBell {
  public:
   /// Throws `internal`.

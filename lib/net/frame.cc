@@ -79,7 +79,7 @@ FrameOpener::FrameOpener(const FrameKey& key) : key_(key.key) {
 FrameOpener::~FrameOpener() = default;
 FrameOpener::FrameOpener(FrameOpener&&) noexcept = default;
 
-/// What follows the length of the next frame; empty: it is incomplete.
+/// The bytes that follow the length of the next frame. Empty if the frame is incomplete.
 ConstBytes FrameOpener::frame_of(std::size_t length, std::size_t overhead) const {
   if (length > max_frame_payload) {
     throw Error(ErrorCode::internal, fmt::format("a frame of {} bytes was refused; at most {}",

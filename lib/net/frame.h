@@ -54,7 +54,7 @@ class FrameOpener {
   /// incomplete. Throws `internal` for a frame that is too long or not authentic; afterwards the
   /// stream cannot be used.
   std::optional<ConstBytes> next();
-  /// What was fed of a frame that is incomplete.
+  /// The bytes of an incomplete frame that have been fed.
   ConstBytes rest() const { return wire_.rest(); }
   /// Hands it over: whoever takes it has the frame checked.
   void use_rest() { wire_.use(wire_.rest().size()); }

@@ -21,15 +21,16 @@ struct ProvenPeer {
   bool encrypts = false;  ///< what is sent over it
 };
 
-/// Who this end is. `purpose` tells kinds of listeners apart: a proof for one kind is not valid for
-/// another. The names are for messages; without them it is "rank 3" that talks to "rank 0".
+/// The identity of this end. `purpose` distinguishes kinds of listeners: a proof for one kind is
+/// not valid for another. The names are for messages. Without them, "rank 3" talks to "rank 0".
 struct Identity {
   int rank = 0;
   Secret secret{};
   std::string purpose;
   std::string name{};
   std::string name_of_listener{};
-  /// What follows the handshake is to be encrypted. Both ends say so, or refuse each other.
+  /// Whether the messages after the handshake are encrypted. Both ends must say the same, or they
+  /// refuse each other.
   bool encrypts = false;
 
   std::string describe() const { return name.empty() ? describe_rank(rank) : name; }

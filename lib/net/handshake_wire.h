@@ -1,5 +1,5 @@
 #pragma once
-// What both sides of the handshake share. Only handshake_*.cc include it.
+// The parts that both sides of the handshake share. Only handshake_*.cc include this file.
 #include <string_view>
 
 #include "net/bytes.h"
@@ -13,14 +13,14 @@ inline constexpr std::string_view magic = "tutti/c3";
 inline constexpr std::size_t hello_bytes = magic.size() + 4 + 4 + nonce_bytes;
 inline constexpr std::size_t answer_bytes = 4 + nonce_bytes + mac_bytes;
 
-/// What one end tells the other.
+/// The message by which one end introduces itself to the other.
 struct HandshakeParameters {
   int rank = -1;
   bool encrypts = false;
   Nonce nonce{};
 };
 
-/// What both ends know after hello and answer. Proofs and keys are made of it.
+/// The data that both ends know after hello and answer. Proofs and keys are derived from it.
 class Transcript {
  public:
   Transcript(const Identity& me, const HandshakeParameters& caller,

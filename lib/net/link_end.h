@@ -31,7 +31,7 @@ class LinkEnd {
     if (open_) connection_.queue(head, std::move(body));
   }
   void flush();
-  /// What is queued, or left to write.
+  /// The bytes that are queued or left to write.
   std::size_t unwritten_bytes() const { return open_ ? connection_.unwritten_bytes() : 0; }
   /// Whether the poller tells of what arrives. If not, the other end can send little more.
   void set_reading(bool wanted);

@@ -6,9 +6,10 @@
 
 namespace tutti::net {
 
-/// What a connection has yet to send, in order, and the frames that it becomes. Small messages are
-/// copied and share frames, but none is cut. A large one begins with a frame of its length and its
-/// head; its body stays where it is, and follows in frames that are full but for the last.
+/// The messages that a connection has still to send, in order, and the frames that they become.
+/// Small messages are copied and share frames, but none is cut. A large message begins with a frame
+/// that holds its length and its head. Its body stays where it is, and follows in frames which are
+/// full except for the last.
 class Outflow {
  public:
   explicit Outflow(const FrameKey& key) : sealer_(key) {}

@@ -17,12 +17,12 @@ namespace tutti::net {
 class Reception {
  public:
   using Expects = std::function<bool(int rank)>;
-  /// Who may prove that it is who it says, and about how many of them come at once.
+  /// The ranks that are expected, and about how many of them come at once.
   struct Audience {
     Expects expects;
     std::size_t count = 0;
-    /// While this process has no room for another connection, and no stranger here has any: callers
-    /// wait until it has. Else `advance` throws.
+    /// What happens if this process has no descriptor for another connection, and no stranger has
+    /// one that could be closed. True: callers wait until there is one. False: `advance` throws.
     bool waits_for_room = false;
   };
 

@@ -20,7 +20,8 @@ inline Slice kept(Bytes bytes) {
   return {*memory, memory};
 }
 
-/// Slices in order. What sends now and then, as heartbeats do, takes nothing from the heap for it.
+/// Slices in order. A sender that sends now and then, such as a heartbeat, takes nothing from the
+/// heap.
 class SliceQueue {
  public:
   bool empty() const { return first_ == slices_.size(); }

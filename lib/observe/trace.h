@@ -7,7 +7,7 @@
 
 namespace tutti::observe {
 
-/// Whose recording it is, and how to correct its clock. Times are in ns.
+/// Says which rank made the recording, and how to correct its clock. Times are in ns.
 struct TraceInfo {
   int rank = 0;
   int node = 0;

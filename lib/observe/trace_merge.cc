@@ -31,7 +31,7 @@ using BatchInEpoch = std::pair<std::uint64_t, std::uint64_t>;
 /// The gates of each node.
 using Gates = std::map<int, std::map<BatchInEpoch, Passage>>;
 
-/// What a first reading of a file finds, before it is copied.
+/// The result of a first reading of a file, before it is copied.
 struct Part {
   std::string job;
   int node = 0;
@@ -84,7 +84,8 @@ BatchInEpoch batch_of(const std::string& text) {
   return batch;
 }
 
-/// What is nested deeper than in any event is left out: copying and writing recurse.
+/// Parses a line. Leaves out values that are nested deeper than in any event, because copying and
+/// writing recurse.
 json event_of(const std::string& line) {
   constexpr int deepest = 8;
   return json::parse(line, [](int depth, json::parse_event_t, json&) { return depth <= deepest; });

@@ -48,7 +48,7 @@ class Lamb : public RuleOf<Lamb> {
            static_cast<T>(step.wd) * block.weight;
   }
 
-  /// What an average that began at 0 is multiplied by.
+  /// The factor of an average that began at 0.
   double unbiased(double share, const Step& step) const {
     return corrects_bias_ ? 1 / (1 - std::pow(share, static_cast<double>(step.updates))) : 1;
   }

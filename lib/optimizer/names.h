@@ -4,8 +4,8 @@
 #include "tutti/key.h"
 #include "tutti/optimizer.h"
 
-/// What names a rule, a parameter or a value travels in messages, which take no longer ones. All of
-/// them throw `invalid_argument`.
+/// Names of rules, parameters and values travel in messages, so their length is limited. All
+/// functions throw `invalid_argument` for a name that is too long.
 namespace tutti::optimizer {
 
 /// `what`: for the error, such as "optimizer".

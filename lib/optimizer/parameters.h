@@ -7,7 +7,7 @@
 
 namespace tutti::optimizer {
 
-/// What values a parameter may have. All must be finite.
+/// The range of a parameter. All values must be finite.
 enum class Domain : std::uint8_t { any, not_negative, positive, fraction, flag };
 
 /// A parameter that a rule knows.
@@ -17,7 +17,8 @@ struct Known {
   Domain range;
 };
 
-/// What every rule has, but the learning rate and the decay, which differ from key to key.
+/// The parameters that every rule has, without the learning rate and the decay, which differ from
+/// key to key.
 struct Common {
   double rescale_grad = 1;
   double clip_gradient = 0;  ///< 0: not clipped

@@ -5,7 +5,7 @@
 
 namespace tutti::optimizer {
 
-/// What distinguishes one update of a key from its others.
+/// The settings that may differ between two updates of a key.
 struct Step {
   double learning_rate = 0;
   double wd = 0;

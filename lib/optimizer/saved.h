@@ -12,7 +12,7 @@
 
 namespace tutti::optimizer {
 
-/// What an updater saves: CBOR, so that another version or machine can read it.
+/// The data that an updater saves. They are CBOR, so that another version or machine can read them.
 struct Saved {
   std::string rule;
   std::optional<Optimizer> optimizer{};

@@ -7,7 +7,7 @@
 
 namespace tutti::optimizer {
 
-/// What an updater keeps of one key.
+/// The state that an updater keeps for one key.
 struct State {
   DType dtype = DType::f32;  ///< of the arrays below: f32, or f64 for f64 values
   std::int64_t updates = 0;

@@ -27,7 +27,7 @@ std::vector<float> widened(const Tensor& tensor) {
   return wide;
 }
 
-/// Of one of a state's arrays.
+/// The number of elements of one of a state's arrays.
 std::size_t count_of(const State& state) {
   return state.slots.front().size() / size_of(state.dtype);
 }

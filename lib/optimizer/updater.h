@@ -39,10 +39,10 @@ class Updater {
   /// `check` has passed.
   void update(const Key& key, const Tensor& gradient, const Tensor& weight);
 
-  /// What it keeps of each key that it has updated or been given.
+  /// The states of the keys that it has updated or been given.
   const std::map<Key, State>& states() const { return states_; }
   void set_states(std::map<Key, State> states) { states_ = std::move(states); }
-  /// What it would keep of such a key before its first update.
+  /// The state of such a key before its first update.
   State initial_state(const Tensor& weight) const;
 
   /// All states, and the optimizer itself if asked for, as bytes for another updater or version.

@@ -6,7 +6,7 @@
 
 namespace tutti::reduce {
 
-/// What is done with the tree's value.
+/// The operation on the tree's value.
 struct Epilogue {
   double divisor = 1;  ///< sums of floats only
   bool streaming = false;

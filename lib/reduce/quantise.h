@@ -9,10 +9,10 @@
 namespace tutti::reduce {
 
 enum class Code : std::uint8_t {
-  /// Sends 1 where the residual is above the threshold, else -1. 32 elements a word.
+  /// Sends 1 if the residual is above the threshold, else -1. 32 elements a word.
   one_bit,
-  /// Sends +threshold, 0 or -threshold. 16 elements a word. What is not finite is sent as no
-  /// number, and leaves nothing.
+  /// Sends +threshold, 0 or -threshold. 16 elements a word. An element that is NaN or infinite is
+  /// sent as NaN, and leaves no residual.
   two_bits,
 };
 
@@ -29,7 +29,7 @@ constexpr std::size_t words_for(Code code, std::size_t count) {
 bool quantise(Code code, float threshold, std::span<const float> gradient, float* residual,
               std::uint32_t* words);
 
-/// What the words stand for.
+/// Decodes the words.
 void dequantise(Code code, float threshold, const std::uint32_t* words, std::span<float> values);
 
 }  // namespace tutti::reduce

@@ -27,7 +27,7 @@ std::string ranges(const std::vector<int>& ranks) {
   return text;
 }
 
-/// What a rank of another version says need not even be JSON.
+/// The text of a rank of another version may not even be JSON.
 Facts unpack(const std::string& packed, std::size_t rank) {
   try {
     return nlohmann::json::parse(packed).get<Facts>();

@@ -10,8 +10,8 @@ namespace tutti::runtime {
 /// Name and value, in a fixed order.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-/// What every rank of a store must have alike: version, element kernels' level, and the options
-/// marked [agreed].
+/// The settings that must be equal on every rank of a store: the version, the level of the element
+/// kernels, and the options marked [agreed].
 Facts facts_to_agree_on(const Options& options);
 
 std::string pack(const Facts& facts);

@@ -40,8 +40,8 @@ class Creating {
   Error explain(const Error& error) const;
 
  private:
-  /// What another rank creates: this store, which it may have given up, or another one that this
-  /// rank has a part in.
+  /// The store that another rank creates: this store, which it may have given up, or another store
+  /// in which this rank has a part.
   enum class Doing { the_same, gave_up, another, nothing, unknown };
   struct Other {
     Doing doing = Doing::unknown;

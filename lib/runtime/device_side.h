@@ -21,9 +21,9 @@
 
 namespace tutti::runtime {
 
-/// What a session has for tensors on a GPU. Before the first of them comes it has an empty file
-/// alone: it loads no driver, makes no context and pins nothing. The first one decides which device
-/// the session uses, and makes the rest, once.
+/// A session's means for tensors on a GPU. Before the first such tensor comes it has only an empty
+/// file: it loads no driver, creates no context and pins nothing. The first such tensor decides
+/// which device the session uses. Then it creates the rest, once.
 class DeviceSide final : public collective::Grouping {
  public:
   /// The node's staging memory for such tensors, and who shares it.

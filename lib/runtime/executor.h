@@ -25,7 +25,7 @@
 
 namespace tutti::runtime {
 
-/// What the store has done so far. Any thread may read it.
+/// Counts of the store's work so far. Any thread may read them.
 struct Tally {
   std::atomic<std::uint64_t> tensors_reduced{0}, bytes_reduced{0};
   std::atomic<std::uint64_t> tensors_broadcast{0}, bytes_broadcast{0};
@@ -191,7 +191,7 @@ class Executor {
   std::string in_flight_text() const;
   /// Lists the calls between two ranks that are in flight, to follow that text; else empty.
   std::string peer_flight_text() const;
-  /// What the user's blocking calls wait for.
+  /// The text that says for what the user's blocking calls wait.
   std::string wait_text() const;
   /// A call of the user's that has not been answered.
   bool has_waiting_user() const;

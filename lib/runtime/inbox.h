@@ -29,7 +29,7 @@ struct DepartCall {
 using Submission = std::variant<std::shared_ptr<CallList>, std::shared_ptr<PeerCall>, BarrierCall,
                                 JoinCall, DepartCall>;
 
-/// What user threads pass to the thread that moves the executor. Thread-safe.
+/// The queue from user threads to the thread that moves the executor. Thread-safe.
 class Inbox {
  public:
   /// The rank is for messages.

@@ -20,18 +20,21 @@ class Lookout {
 
   /// Sets what sees the processes of this machine end. The other machines' ranks are told of it.
   void watch(Ask machine) { watched_.push_back(std::move(machine)); }
-  /// Adds what learns of losses by itself on every rank, as the control plane does. Of these nobody
-  /// is told: that a rank has given up a store is no loss to the next one.
+  /// Adds a source that learns of losses by itself on every rank, as the control plane does. The
+  /// other ranks are not told of these losses: a rank that has given up a store is not lost to the
+  /// next one.
   void also_ask(Ask ask) { asked_.push_back(std::move(ask)); }
-  /// Sets of whom, by rank, it is known that it had given up this store. Its end is no loss yet: it
-  /// may have gone because every rank knows by now that the store cannot be made, but this one,
-  /// whom the word still reaches.
+  /// Sets the test whether a rank had given up this store. The end of such a rank is no loss yet.
+  /// It may have ended because all other ranks already know that the store cannot be made, and this
+  /// rank will learn it in a moment.
   void excuse(std::function<bool(int)> gave_up) { gave_up_ = std::move(gave_up); }
   /// Sets where a loss is reported, once, before it is thrown; at first the log.
   void report_to(Report report) { report_ = std::move(report); }
-  /// Sets who is told of a loss that is seen on this machine, once, before it is thrown.
+  /// Sets the function that tells others of a loss that is seen on this machine, once, before it is
+  /// thrown.
   void tell(Report others) { tell_ = std::move(others); }
-  /// Sets what other ranks have told of. It comes before what is seen here.
+  /// Sets the source of losses that other ranks have told of. It comes before losses that are seen
+  /// here.
   void listen(Ask others) { listen_ = std::move(others); }
   /// Throws `peer_lost` if a rank is lost, and then always.
   void look();

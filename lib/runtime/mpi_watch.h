@@ -17,8 +17,9 @@ namespace tutti::runtime {
 base::Watchdog::Look watch_start(control::Presence& presence, std::shared_ptr<FailureDetector> ends,
                                  const Options& options);
 
-/// MPI_Finalize likewise, but after `key_timeout`: a rank may have work to do before it ends. Of a
-/// rank on another machine nothing is seen, so that it alone is waited for until then.
+/// MPI_Finalize is hopeless in the same cases, but only after `key_timeout`, because a rank may
+/// have work to do before it ends. Ranks on other machines are not seen, so only for those the
+/// process waits until then.
 base::Watchdog::Look watch_end(control::Presence& presence, const Options& options);
 
 }  // namespace tutti::runtime

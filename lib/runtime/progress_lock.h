@@ -38,7 +38,7 @@ class ProgressLock final : public base::Driver {
   void close();
 
  private:
-  /// What a thread passes on when it releases the progress lock.
+  /// The data that a thread passes on when it releases the progress lock.
   struct Handover {
     std::uint32_t ticket = 0;  ///< of the bell, before the last pass
     bool busy = true;          ///< the communication thread must go on at once
@@ -47,7 +47,7 @@ class ProgressLock final : public base::Driver {
     base::Clock::time_point until;
     base::Clock::time_point looked_at;
   };
-  /// What the communication thread may wait for.
+  /// The events for which the communication thread may wait.
   struct Idle {
     Executor::Rest rest;
     bool visited = false;  ///< user threads come and go
@@ -57,7 +57,8 @@ class ProgressLock final : public base::Driver {
 
   bool try_take();
   void release(const Handover& handover);
-  /// A user thread's pass. What it may wait for; nothing if something moved.
+  /// A user thread's pass. Returns the events for which the thread may wait; nothing if something
+  /// moved.
   std::optional<Executor::Rest> look(Handover& handover) TUTTI_EXCLUDES(turn_);
   Handover accept() TUTTI_EXCLUDES(turn_);
   /// The communication thread's pass, and its wait. False: that was the last one.

@@ -41,8 +41,8 @@ class Session {
   /// rank leaves (rank 0: until all have left); before that, for a barrier or join of another
   /// thread. Until it returns, callbacks and deleters may call the session. Throws what has ended
   /// the store, if it has thereby failed and no call has told the program; and `invalid_argument`
-  /// in a callback or a deleter. Does nothing in a forked child. Whoever calls it meanwhile waits,
-  /// too.
+  /// in a callback or a deleter. Does nothing in a forked child. A thread that calls it meanwhile
+  /// waits, too.
   void close();
 
   int rank() const { return place_.rank; }

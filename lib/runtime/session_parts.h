@@ -23,7 +23,7 @@
 
 namespace tutti::runtime {
 
-/// What a session is made of, built together by all ranks and taken apart in reverse.
+/// The parts of a session. All ranks build them together, and take them apart in reverse order.
 class SessionParts {
  public:
   /// On a control thread, until `close`.

@@ -1,4 +1,5 @@
-// What a rank logs when nothing moves, and which keys were in flight when a rank is lost.
+// Words the log of a rank on which nothing moves, and the list of keys that were in flight when a
+// rank is lost.
 #include <fmt/format.h>
 
 #include <string>

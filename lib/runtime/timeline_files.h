@@ -23,8 +23,8 @@ class TimelineFiles {
   static std::unique_ptr<TimelineFiles> open(const World& world, const topology::Topology& topology,
                                              const Options& options);
 
-  /// This rank's part. Blocks for as long as the disk takes. What goes wrong is logged; nothing of
-  /// the part stays then.
+  /// Writes this rank's part. Blocks for as long as the disk takes. If it fails, it logs the error
+  /// and leaves nothing of the part.
   void write_part(const observe::Timeline& timeline);
   /// On rank 0 when all others have written theirs: one file out of the parts, which are removed.
   /// Logs which ranks' parts it did not find, and where they lie. When the file cannot be written,
@@ -51,9 +51,9 @@ class TimelineFiles {
   bool has_part_ = false;  ///< it has been written
 };
 
-/// What the store of this number over its ranks writes to: the first to `path` itself, the second
-/// of "a/trace.json" to "a/trace.2.json". Over the job's ranks 1 and 3 alone the first one writes
-/// to "a/trace.ranks-1-3.json".
+/// The file of the store with this number over its ranks. For "a/trace.json" the first store writes
+/// to that file itself, and the second to "a/trace.2.json". The first store over only the job's
+/// ranks 1 and 3 writes to "a/trace.ranks-1-3.json".
 std::string timeline_path(const std::string& path, int creation_number,
                           const std::vector<int>& world_ranks = {});
 

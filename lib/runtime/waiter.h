@@ -12,7 +12,7 @@ namespace tutti::runtime {
 /// it waits for may need this one, nor where transfers take long, as on a slow network.
 class Waiter {
  public:
-  /// What may end a wait.
+  /// The events that may end a wait.
   enum class For : std::uint8_t {
     doorbell,  ///< only a ring: sleep until it comes
     gate,      ///< also MPI messages of a gate, which ring no bell: poll now and then

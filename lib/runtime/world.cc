@@ -174,7 +174,7 @@ std::unique_ptr<mpi::Communicator> duplicate(const mpi::Communicator& communicat
     return std::make_unique<mpi::Communicator>(communicator.duplicate(limit, look));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::timeout) throw;
-    // Of ranks that no longer agree on which copy is the next one.
+    // The ranks no longer agree on which copy is the next one.
     throw Error(ErrorCode::internal,
                 fmt::format("{}; MPI cannot take back what it has begun, so that no store can be "
                             "created any more: the job must end",
@@ -198,7 +198,8 @@ World meet(Circle& circle, const Sight& sight, const std::vector<int>& group,
     lookout->look();
     creating->look();
   };
-  // What MPI has begun it cannot take back, and its call for a group polls until all have come.
+  // MPI cannot take back a call, and its call for a group polls until all ranks have come. So call
+  // MPI only when all have.
   creating->wait_for_machine(limit, look);
   if (!circle.communicator) {
     circle.communicator = std::make_unique<mpi::Communicator>(meeting_place(group, limit, look));

@@ -16,8 +16,8 @@
 
 namespace tutti::runtime {
 
-/// Who takes part and how they first find each other. Production uses MPI; tests make worlds whose
-/// ranks are threads of one process.
+/// The ranks that take part in a store, and the means by which they first find each other.
+/// Production uses MPI. Tests make worlds whose ranks are threads of one process.
 struct World : Place {
   /// How many stores the ranks had made together before.
   int creation_number = 0;
@@ -25,15 +25,16 @@ struct World : Place {
   /// of a rank that waited longer than `create_timeout`.
   std::function<std::vector<std::string>(std::string mine, const std::string& waiting_for)>
       all_gather;
-  /// Who is lost, for all that waits. Null where ranks cannot get lost: in tests.
+  /// Tells every wait which ranks are lost. Null if ranks cannot get lost, as in tests.
   std::shared_ptr<Lookout> lookout;
-  /// Of all stores of these ranks, until the process ends. Null where no rank is on another node.
+  /// The communicator of all stores of these ranks, until the process ends. Null if no rank is on
+  /// another node.
   const mpi::Communicator* lasting = nullptr;
   /// Collective: a communicator for the store alone. Empty where no rank is on another node.
   std::function<std::unique_ptr<mpi::Communicator>()> duplicate;
-  /// Of the cache that this machine's ranks share.
+  /// The bytes of the cache that this machine's ranks share.
   std::size_t cache_bytes = shm::shared_cache_bytes();
-  /// That this rank may run on.
+  /// The processors that this rank may run on.
   std::set<int> processors = base::usable_cpus();
   /// How a shared memory file gets into this process.
   base::Mapper map = base::map_file;

@@ -43,7 +43,7 @@ inline constexpr std::uint64_t most_open = 3;
 /// at most one gate further: k to k + most_open are in use.
 inline constexpr std::uint64_t batches_alive = most_open + 1;
 
-/// What a rank publishes to its node.
+/// The data that a rank publishes to its node.
 struct RankBlock {
   Flag gate;  ///< the last gate entered
   /// How many chunks of the session have passed each stage of the pipeline. All ranks of a node
@@ -57,8 +57,8 @@ struct RankBlock {
   std::array<Descriptor, batches_alive> descriptors;
 };
 
-/// Who computes which stripe of a small batch's result: one word for each stripe. It is 2(b + 1)
-/// while some rank computes the stripe of batch b, and 2(b + 1) + 1 when the stripe is there.
+/// Says which stripes of a small batch's result are computed: one word for each stripe. It is 2(b +
+/// 1) while some rank computes the stripe of batch b, and 2(b + 1) + 1 when the stripe is there.
 struct alignas(base::cache_line) Claims {
   static constexpr std::size_t most_stripes = 16;
   std::array<std::atomic<std::uint64_t>, most_stripes> stripes{};

@@ -55,7 +55,8 @@ class UnderWay {
   std::map<const void*, OnComplete> exchanges_;  ///< guarded by mutex_
 };
 
-/// Of all engines. Never destroyed: the process may end while MXNet's threads run.
+/// The operations under way of all engines. It is never destroyed, because the process may end
+/// while MXNet's threads run.
 UnderWay& under_way() {
   static auto* const all = new UnderWay;
   return *all;
@@ -189,7 +190,7 @@ void DependencyEngine::finish_at_exit() const {
 }
 
 void DependencyEngine::push(Call call, Kind kind) {
-  // What is read is the operation's own, too: it may have to be laid out anew.
+  // The operation also owns the arrays that it reads, because it may have to lay them out anew.
   std::vector<Handle> used = call.ins;
   used.insert(used.end(), call.outs.begin(), call.outs.end());
   used.push_back(call.turn);

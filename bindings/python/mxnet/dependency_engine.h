@@ -22,7 +22,7 @@ class DependencyEngine {
   /// Throws as Library's constructor does.
   DependencyEngine(const std::string& path, std::shared_ptr<KVStore> store);
 
-  /// What one call exchanges.
+  /// The arrays that one call exchanges.
   struct Call {
     Key key;
     /// One array for each device; a broadcast and a pull have none.

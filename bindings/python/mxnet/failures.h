@@ -4,14 +4,14 @@
 
 namespace tutti::python::mxnet {
 
-/// MXNet tells an error in words alone. What these are for this error, of which the newest are
-/// kept: `tutti.peer_lost: ...`. Thread-safe, as `recall` is.
+/// MXNet passes an error on as text alone. Keeps this error, and returns the text by which `recall`
+/// finds it: `tutti.peer_lost: ...`. Only the newest errors are kept. Thread-safe, as `recall` is.
 std::string remember(const std::exception_ptr& error);
 
-/// The error that is told in these words, or null. Whoever asks is told of it.
+/// The error with this text, or null. The error counts as told to the program.
 std::exception_ptr recall(const std::string& words);
 
-/// Of a program that was told of no error its first one, if it is kept still; else "".
+/// If the program was told of no error, the text of the first error that is still kept; else "".
 std::string untold();
 
 }  // namespace tutti::python::mxnet

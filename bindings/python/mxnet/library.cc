@@ -13,7 +13,7 @@
 namespace tutti::python::mxnet {
 namespace {
 
-/// What DLPack calls a managed tensor, in the version without a version number.
+/// DLPack's managed tensor, in the version without a version number.
 struct Managed {
   nb::dlpack::dltensor tensor;
   void* owner;
@@ -31,8 +31,8 @@ constexpr int gpu = 2;
 /// not wait for the computation that is running.
 constexpr int before_computation = 3;
 
-/// NDArray::Chunk::Reorder2Default(). What the C interface has for it waits for the engine, which
-/// would wait for the operation that asks.
+/// NDArray::Chunk::Reorder2Default(). The function of the C interface for it waits for the engine,
+/// and the engine would wait for the operation that calls it.
 constexpr auto reorder_to_default = "_ZN5mxnet7NDArray5Chunk15Reorder2DefaultEv";
 
 /// An NDArray begins with the pointer to its memory.

@@ -11,8 +11,8 @@ namespace tutti::python::mxnet {
 /// An NDArray of MXNet: what `NDArray.handle` holds.
 using Handle = void*;
 
-/// What the engine gives an operation to say that it is done, as the header mxnet/engine.h of
-/// version 1.9 lays it out. A copy serves as well as the original, once.
+/// The callback by which an operation tells the engine that it is done, as the header
+/// mxnet/engine.h of version 1.9 lays it out. A copy may be called in place of the original, once.
 struct OnComplete {
   void (*callback)(void* engine, void* operation, const std::exception* error);
   void* engine;
