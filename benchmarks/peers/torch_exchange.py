@@ -130,7 +130,7 @@ class Fsdp(Step):
         for layer in self.module:
             fully_shard(layer, mesh=mesh)
         fully_shard(self.module, mesh=mesh)
-        if group.name() == "tutti":
+        if torch.distributed.get_backend(group) == "tutti":
             for layer in self.module:
                 layer.set_allocate_memory_from_process_group_for_comm(True)
 

@@ -6,6 +6,7 @@ import weakref
 import numpy as np
 
 import tutti
+from tutti.torch._spares import Spares
 from tutti.torch._submissions import Submissions
 
 
@@ -56,6 +57,7 @@ class Group:
         self.order = [sorted(members).index(member) for member in members]
         self.is_ordered = self.order == sorted(self.order)
         self.calls = Submissions()
+        self.spares = Spares(lambda count: kv.allocate(count, "uint8"))
         alive.add(self)
 
     def allreduce(self, tensor, op):
@@ -130,6 +132,7 @@ class Group:
         self.is_closed = True
         for group in self._on_wires:
             group.close()
+        self.spares.drop()
         self.kv.close()
 
     def rows(self, whole):
