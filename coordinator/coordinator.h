@@ -36,7 +36,7 @@ class Coordinator {
   bool is_finished() const;
   /// The number of keys that ranks have reported.
   std::size_t keys() const { return keys_.size(); }
-  /// For hang dumps: mode, epoch, and which key waits for whom.
+  /// For dumps of hangs: mode, epoch, and which key waits for which ranks.
   std::string describe() const;
   /// All state that decides the future, in a canonical form.
   void fingerprint(Fingerprint& to) const;

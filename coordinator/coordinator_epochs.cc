@@ -113,7 +113,7 @@ void Coordinator::roll_back() {
   }
 }
 
-/// Advances each key by what the ranks have replayed without a message.
+/// Advances each key by the rounds that the ranks have replayed without a message.
 void Coordinator::end_replay() {
   const std::vector<RecordedBatch>& batches = replay_->batches;
   const BatchNumber entered = log_.entered_by_all();

@@ -184,8 +184,8 @@ std::string Coordinator::what_holds_leaving() const {
   return rank_list(ranks_that([](const Rank& r) { return !r.gone && (!r.leaving || r.let_go); }));
 }
 
-// Rank 0 cannot go before the others, nor anybody before what has started is done; but none can
-// wait for ever either.
+// Rank 0 cannot leave before the others, and no rank before the started tensors are done. But no
+// rank may wait for ever either.
 void Coordinator::watch_leaving() {
   const Ranks held = ranks_that([](const Rank& r) { return r.leaving && !r.let_go; });
   if (held.empty()) return;

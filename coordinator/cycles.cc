@@ -73,7 +73,8 @@ void CycleFinder::add(const RecordedBatch& recorded, const std::vector<KeyId>& c
   }
 }
 
-// At most half of what is remembered is demanded, for the memory may begin in the middle of a step.
+// It demands at most half of the remembered uses, because the memory may begin in the middle of a
+// step.
 bool CycleFinder::repeats(std::size_t period) const {
   const std::size_t end = uses_.size();
   if (end < 2 * period || !uses_[end - period - 1].cut) return false;

@@ -49,8 +49,8 @@ class CycleFinder {
   /// ranks contribute again.
   void restart(BatchNumber next);
   /// A replay of a cycle of `length` uses has ended after `uses`. If that is fewer than were needed
-  /// to find the cycle, the next one needs twice as many, up to what can be remembered. So a
-  /// program without a repeating order stays in negotiation.
+  /// to find the cycle, the next cycle needs twice as many, up to the number that can be
+  /// remembered. So a program without a repeating order stays in negotiation.
   void note_replay_ended(std::uint64_t length, std::uint64_t uses);
 
   void fingerprint(Fingerprint& to) const;

@@ -76,7 +76,8 @@ class Participant {
   /// One at a time each. Answered by BarrierDone, JoinDone, DepartDone, or by Lost.
   void barrier();
   void join();
-  /// From now on nothing can be submitted; what has not started fails with `aborted` everywhere.
+  /// From now on nothing can be submitted. Tensors that have not started fail with `aborted` on
+  /// every rank.
   void depart();
   /// The gate has closed. Ignored if RESUME closed it first.
   void note_gate_closed(Epoch epoch, BatchNumber number);

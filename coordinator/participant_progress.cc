@@ -1,4 +1,4 @@
-// How a participant goes through gates and epochs, and what it tells the coordinator.
+// How a participant goes through gates and epochs, and its messages to the coordinator.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -90,7 +90,8 @@ void Participant::send_requests() {
   }
 }
 
-// Every plan has come before Drain, and what is planned is entered unless something is open.
+// Every plan has come before Drain, and the participant has entered all planned batches unless some
+// are open.
 void Participant::say_drained() {
   if (!owes_drained_ || !open_.empty()) return;
   owes_drained_ = false;

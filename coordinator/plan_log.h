@@ -23,8 +23,8 @@ class PlanLog {
   BatchNumber entered_by_any() const;
   /// Bytes planned beyond what all have entered.
   std::uint64_t bytes_ahead() const { return bytes_ahead_; }
-  /// The ranks that have entered the fewest gates; none if all have entered as many, for then it is
-  /// not known here who is late.
+  /// The ranks that have entered the fewest gates. None if all have entered equally many: then it
+  /// is not known here which rank is late.
   std::vector<int> behind() const;
   /// Parts of the batches that not all ranks have entered, the last batch first.
   std::vector<PlanPart> not_entered_by_all() const;

@@ -31,13 +31,13 @@ class Gathering {
   Time since() const { return since_; }
 
   void arrive(int rank, std::size_t vote, Time since);
-  /// Forgets who came; the round stays.
+  /// Forgets which ranks have come. The round stays.
   void clear();
   void go_to(Round round);
 
   const Failure* tombstone(Round round) const;
   void bury(Failure failure) { tombstones_.push_back({round_, std::move(failure)}); }
-  /// Everybody came to a later round.
+  /// Every rank came to a later round.
   void forget_tombstones() { tombstones_.clear(); }
   bool has_tombstones() const { return !tombstones_.empty(); }
 
@@ -48,7 +48,7 @@ class Gathering {
 
  private:
   Round round_ = 0;
-  std::vector<std::uint16_t> votes_;  ///< by rank: 0, or 1 + what it said
+  std::vector<std::uint16_t> votes_;  ///< by rank: 0, or 1 + the index that it passed
   int count_ = 0;
   Time since_{};  ///< the first arrival
   std::vector<Tombstone> tombstones_;
@@ -63,7 +63,7 @@ struct KeyState {
     Signature signature;
   };
   std::vector<Variant> variants;  ///< signatures reported in this round; two or more are a mismatch
-  std::int32_t priority = 0;      ///< the maximum of what the ranks said
+  std::int32_t priority = 0;      ///< the maximum over the ranks
   std::uint64_t start =
       0;  ///< elements moved in earlier epochs; if above 0, only a lost rank can end the round
   bool queued = false;     ///< ready everywhere, given to the planner

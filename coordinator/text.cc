@@ -34,7 +34,7 @@ constexpr Field fields[] = {
      [](const Signature& s) { return std::string(name(s.wire)); }},
 };
 
-/// Ranks by what they say of one field, by their lowest rank.
+/// Groups of ranks that say the same of one field, in the order of their lowest ranks.
 using Groups = std::vector<std::pair<std::string, std::vector<int>>>;
 
 Groups group(const Field& field, const std::vector<Said>& said) {

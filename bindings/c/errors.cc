@@ -10,7 +10,7 @@ namespace {
 
 thread_local ErrorView last_error;
 
-/// Error out of whatever was thrown: what is no Error of tutti's is `internal`.
+/// Makes an Error of any exception. An exception that is not tutti's becomes `internal`.
 Error as_error(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);

@@ -47,7 +47,7 @@ int guarded(Body&& body) noexcept {
   }
 }
 
-/// Runs the body of a function that returns what it is asked for, or `none` where that fails.
+/// Runs the body of a function that returns a value. Returns `none` if the body fails.
 template <typename Answer, typename Body>
 Answer answered(Answer none, Body&& body) noexcept {
   try {

@@ -27,7 +27,7 @@ int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* do
     try {
       is_done = call.wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(limit)) ? 1 : 0;
     } catch (...) {
-      // It threw what the call failed with, or because nobody may wait here.
+      // The wait threw: either the call's own error, or because nobody may wait here.
       if (call.done()) is_done = 1;
       throw;
     }

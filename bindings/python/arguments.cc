@@ -18,7 +18,7 @@ std::string text_of(nb::handle value) {
   return nb::str(value).c_str();
 }
 
-/// An int of Python, or one of numpy's, as the former; not valid for what is none.
+/// Converts an int of Python or numpy to one of Python. Not valid for any other object.
 nb::object integer_of(nb::handle value) {
   if (PyIndex_Check(value.ptr()) == 0) return {};
   nb::object integer = nb::steal(PyNumber_Index(value.ptr()));

@@ -17,7 +17,8 @@ namespace tutti::python {
 /// destroyed with or without. The arrays' memory is kept until the library has done with it.
 class Arguments {
  public:
-  /// Throws TypeError for what is no key, InvalidArgumentError for an integer that no key holds.
+  /// Throws TypeError for an object that is no key, and InvalidArgumentError for an integer that no
+  /// key holds.
   explicit Arguments(nb::handle keys);
 
   const std::vector<Key>& keys() const { return keys_; }
@@ -32,7 +33,8 @@ class Arguments {
   std::shared_ptr<HeldArrays> arrays_;
 };
 
-/// Throws TypeError for what is no key, `invalid_argument` for an integer that no key holds.
+/// Throws TypeError for an object that is no key, and `invalid_argument` for an integer that no key
+/// holds.
 Key to_key(nb::handle key);
 
 /// Converts an int of Python or of numpy. Throws TypeError for any other object, and

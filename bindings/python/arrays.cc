@@ -248,7 +248,7 @@ std::optional<Tensor> from_torch(nb::handle array, Access access, Elements eleme
   return from_numpy(view, access, elements, device, arrays);
 }
 
-/// Torch's complex tensors may hold the conjugates of what is in their memory.
+/// The elements of torch's complex tensors may be the conjugates of the numbers in their memory.
 bool is_conjugated(nb::handle array, nb::dlpack::dtype type) {
   const bool is_complex = type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex);
   return is_complex && is_torch(array) && nb::cast<bool>(nb::object(array.attr("is_conj")()));

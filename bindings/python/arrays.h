@@ -15,8 +15,8 @@ enum class Access { read, write };
 enum class Elements { added, moved };
 
 /// The array in place, as a tensor that keeps `arrays` and, through it, the array's memory. Needs
-/// the GIL. Throws TypeError for what is no array, InvalidArgumentError for one that cannot be used
-/// in place; the text says what to do.
+/// the GIL. Throws TypeError for an object that is no array, and InvalidArgumentError for an array
+/// that cannot be used in place. The text says what to do.
 Tensor to_tensor(nb::handle array, Access access, Elements elements, int device,
                  const std::shared_ptr<HeldArrays>& arrays);
 

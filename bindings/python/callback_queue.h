@@ -32,7 +32,7 @@ class CallbackQueue {
   void after(const Pending& pending, nb::object callback);
   /// For the queue's thread: waits for the next job. Nothing: the queue is closed, and all is done.
   std::optional<Job> take();
-  /// The thread does what is there, and ends.
+  /// The thread runs the callbacks that are there, and ends.
   void close();
 
  private:
@@ -47,7 +47,7 @@ class CallbackQueue {
   bool closed_ = false;
 };
 
-/// For what the program wants to be called back with, which may take long and wait.
+/// For the program's callbacks, which may take long and may wait.
 CallbackQueue& callbacks();
 /// For what only wakes an event loop, and so must not wait behind a callback.
 CallbackQueue& wakeups();

@@ -5,7 +5,7 @@
 
 namespace tutti::python {
 
-/// The function by which the package says what is raised.
+/// The function by which the package passes in its exception classes.
 void bind_errors(nanobind::module_& module);
 
 /// From now on a `tutti::Error` that leaves a function becomes what `to_exception` makes of it.

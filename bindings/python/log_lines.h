@@ -31,7 +31,7 @@ class LogLines {
   bool wait();
   /// Nothing: it was written to stderr meanwhile.
   std::optional<Line> take();
-  /// The thread hands over what is there, and ends. Later lines go to stderr.
+  /// The thread hands over the lines that are there, and ends. Later lines go to stderr.
   void close();
   /// To stderr, with what nobody has taken.
   void show_all();

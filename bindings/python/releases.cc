@@ -13,7 +13,7 @@ std::atomic<bool> asked{false};
 std::atomic<bool> interpreter_ends{false};
 
 int drop_soon(void* /*unused*/) {
-  // First: what is released from here on asks anew.
+  // This comes first: memory that is released from here on makes a new request.
   asked = false;
   drop_released();
   return 0;

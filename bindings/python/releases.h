@@ -18,16 +18,17 @@ using Borrowed = nb::ndarray<nb::ro>;
 struct HeldArrays {
   std::vector<nb::object> objects;  ///< that own their memory themselves
   std::vector<Borrowed> borrowed;
-  std::shared_ptr<int> source;  ///< of a recv: where the store writes whose array came
-  HeldArrays* next = nullptr;   ///< on that list
+  std::shared_ptr<int>
+      source;  ///< for a recv: where the store writes the rank that has sent the array
+  HeldArrays* next = nullptr;  ///< on that list
 };
 
 std::shared_ptr<HeldArrays> make_arrays();
 
-/// Drops what is on the list. Needs the GIL.
+/// Drops the arrays on the list. Needs the GIL.
 void drop_released();
 
-/// From here on nobody asks the interpreter to drop what is released: it is about to end.
+/// From here on nobody asks the interpreter to drop released arrays, because it is about to end.
 void stop_dropping();
 
 }  // namespace tutti::python

@@ -18,7 +18,7 @@ namespace tutti::python {
 
 namespace nb = nanobind;
 
-/// The rank whose array a recv took; before that is known -1.
+/// The rank whose array a recv took; -1 before that is known.
 struct Source {
   std::shared_ptr<const int> rank;
 };
@@ -27,8 +27,8 @@ struct Source {
 /// works, so that none keeps another Python thread from what it waits for.
 class Store {
  public:
-  /// Blocks, for other ranks too. `check_finite`: what this rank brings is looked through before a
-  /// call takes it, see `refuse_infinite`.
+  /// Blocks, for other ranks too. `check_finite`: looks through this rank's arrays before a call
+  /// takes them, see `refuse_infinite`.
   Store(const std::string& type, const nb::dict& options, bool check_finite);
   ~Store();
   Store(const Store&) = delete;
@@ -51,7 +51,8 @@ class Store {
   Pending all_to_all(nb::handle key, nb::handle ins, nb::handle outs,
                      const std::vector<std::size_t>& counts, nb::handle priority);
   Pending send(nb::handle value, nb::handle to_rank, nb::handle tag);
-  /// Also returns whose array came, once the call is done. `from_rank` None: whoever sends.
+  /// Also returns the rank that has sent the array, once the call is done. `from_rank` None: any
+  /// rank.
   std::pair<Pending, Source> recv(nb::handle value, nb::handle from_rank, nb::handle tag);
   void init(nb::handle key, nb::handle value);
   Pending push(nb::handle key, nb::handle value, nb::handle priority, nb::handle op);
@@ -87,8 +88,9 @@ class Store {
   static void outlive_interpreter();
   /// At that exit `call` gets its status, before they are closed.
   static void call_last(std::function<void(int)> call);
-  /// For that call, when threads still use what would be destroyed: ends the process at once, after
-  /// the line that the library would write of stores that are open. `why`: a line before it, or "".
+  /// For that hook, when threads still use objects that exit would destroy: ends the process at
+  /// once, after the line that the library would log about open stores. `why`: a line before that,
+  /// or "".
   [[noreturn]] static void end_process(int status, const std::string& why = "");
 
  private:
@@ -103,7 +105,8 @@ class Store {
   /// Runs `call` on the store without the GIL, and returns what it returns.
   template <typename Call>
   auto run(std::string_view method, const Call& call);
-  /// As `run`, for what may wait for other ranks: `interruptible`, so `call` owns what it uses.
+  /// As `run`, for calls that may wait for other ranks: it is `interruptible`, so `call` must own
+  /// the objects that it uses.
   template <typename Call>
   auto run_interruptible(std::string_view method, Call call);
   /// As `run` with tensors on a GPU, else as `run_interruptible`. A thread's default stream and its

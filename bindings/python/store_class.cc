@@ -10,7 +10,7 @@ namespace {
 
 using nb::arg;
 
-/// The store itself says what is wrong with it, None included.
+/// The store itself refuses a wrong object, also None.
 auto any(const char* name) {
   return arg(name).none();
 }

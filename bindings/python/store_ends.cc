@@ -58,7 +58,8 @@ void Store::leave_block(nb::handle raised) {
     interruptible([last = std::exchange(store_, nullptr)]() mutable { last.reset(); });
     drop();
   } else if (store_ != nullptr && nb::isinstance(raised, PyExc_SystemExit)) {
-    // Python drops what this exception refers to before it exits, and with that the store.
+    // Before it exits, Python drops the objects to which this exception refers, and with them the
+    // store.
     left_open().push_back(store_);
   }
 }
@@ -86,9 +87,9 @@ void Store::outlive_interpreter() {
   for (Store* const store : std::exchange(open_stores(), {})) {
     left_open().push_back(std::move(store->store_));
   }
-  // As late as can be: what is registered last is called first, before the library's own handler,
-  // which finds nothing open then, and before what threads that still compute have made of static
-  // objects is destroyed.
+  // Registered as late as possible, because the handler that is registered last is called first. So
+  // this one runs before the library's own handler, which then finds nothing open, and before the
+  // destructors of static objects that running threads still use.
   if (Py_AtExit([] { ::on_exit(at_exit, nullptr); }) != 0) ::on_exit(at_exit, nullptr);
 }
 

@@ -118,7 +118,7 @@ class Completion {
   static bool is_in_callback();
 
  private:
-  /// Puts the callback into the list, or returns false and what it is to be called with.
+  /// Puts the callback into the list, or returns false and the outcome with which to call it.
   bool keep(Callback& callback, std::exception_ptr& outcome) TUTTI_EXCLUDES(mutex_);
   void run(const Callback& callback, const std::exception_ptr& error);
   void throw_if_failed() TUTTI_REQUIRES(mutex_);

@@ -62,9 +62,9 @@ class Disk {
   const std::string folder_;
 };
 
-/// Makes a file that gets its name when these bytes are on the disk. Until then the name is that of
-/// the file that had it before. Returns when the name is on the disk, too. Throws `internal` when
-/// the system refuses; what was begun is removed.
+/// Makes a file that gets its name when these bytes are on disk. Until then the name belongs to the
+/// file that had it before. Returns when the name is on disk, too. Throws `internal` if the system
+/// refuses; the unfinished file is then removed.
 std::unique_ptr<WritableFile> create_whole(Disk& disk, const std::string& name,
                                            std::initializer_list<std::span<const std::byte>> parts);
 

@@ -13,10 +13,10 @@ namespace {
 /// From here on a store's tables are some MiB.
 constexpr std::size_t many_keys = 4096;
 
-/// A block at the end of what the calling thread's arena has given out, while it lives. malloc_trim
-/// returns free memory before such a block, but not behind the last one. To put it there the
-/// constructor takes all memory that is free before it, and touches one page of each block. Where
-/// memory is short the block is not at the end, and less is returned.
+/// While it lives, this is the last block of the calling thread's arena. malloc_trim returns free
+/// memory before a used block, but not behind the last one. To be the last, the constructor takes
+/// all memory that is free before it, and touches one page of each block. If memory is short, the
+/// block is not at the end, and less memory is returned.
 class LastBlock {
  public:
   LastBlock() noexcept {

@@ -14,7 +14,7 @@ class OutputFile : public std::ostream {
   /// `file`: open for writing, with its offset where the text begins.
   explicit OutputFile(Fd file);
 
-  /// Writes what is buffered and closes the file. Returns the errno of the first failure, 0 if
+  /// Writes the buffered bytes and closes the file. Returns the errno of the first failure, or 0 if
   /// there was none.
   int finish();
 

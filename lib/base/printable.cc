@@ -31,8 +31,8 @@ std::string_view tail(std::string_view text, std::size_t size) {
   return text.substr(text.size() - size);
 }
 
-/// Escapes what fmt escapes in a string, for fmt knows what is printable; but leaves the characters
-/// of `kept` as they are.
+/// Escapes the characters that fmt escapes in a string, because fmt knows which are printable.
+/// Leaves the characters of `kept` unchanged.
 std::string escaped(std::string_view text, std::string_view kept) {
   std::string result;
   while (!text.empty()) {

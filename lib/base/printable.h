@@ -8,10 +8,10 @@ namespace tutti::base {
 /// The longest line of an error or of the log, in bytes.
 inline constexpr std::size_t longest_line = 4096;
 
-/// Makes text from outside (keys, paths, peers) a safe part of one line. It escapes what is not
-/// printable (control characters, line separators, characters that change the direction of writing)
-/// and what is not UTF-8, as "\n", "\x1b" or "\u202e". Printable text stays as it is. If `text` has
-/// more than `most` bytes, the middle is left out and its size is given.
+/// Makes text from outside (keys, paths, peers) a safe part of one line. It escapes unprintable
+/// characters (control characters, line separators, characters that change the direction of
+/// writing) and bytes that are not UTF-8, as "\n", "\x1b" or "\u202e". Printable text stays
+/// unchanged. If `text` has more than `most` bytes, the middle is left out and its size is given.
 std::string printable(std::string_view text, std::size_t most = longest_line);
 
 /// Puts a name in quotes: "'fc1_weight'". It escapes as `printable` does, and also quotes and

@@ -18,8 +18,8 @@ class Watchdog {
     std::string line;
     bool hopeless = false;
   };
-  /// Called on tutti-watch ten times a second, with the time since construction. Returns what is
-  /// wrong, if something is.
+  /// Called on tutti-watch ten times a second, with the time since construction. Returns a finding
+  /// if something is wrong.
   using Look = std::function<std::optional<Finding>(std::chrono::milliseconds waited)>;
 
   /// Logs each finding. If a finding is hopeless, the process flushes its streams and ends with

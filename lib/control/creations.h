@@ -22,7 +22,7 @@ class Creations {
   /// As `PidFiles`. A process that cannot write its file has none.
   Creations(std::string folder, std::string job, int rank);
 
-  /// This process begins; what it gave up before is forgotten.
+  /// This process begins to create a store. Stores that it gave up before are forgotten.
   void begin(const Creation& creation) TUTTI_EXCLUDES(mutex_);
   /// This process has created the store, or has given it up.
   void end(const Creation& creation, bool given_up) TUTTI_EXCLUDES(mutex_);

@@ -32,7 +32,7 @@ class Hub {
   };
 
   explicit Hub(Parts parts);
-  /// Ends the thread, after sending what is left for at most 1 s.
+  /// Ends the thread. Before that it sends the remaining messages, for at most 1 s.
   ~Hub();
 
   /// In a forked child: forgets the thread and closes the child's copies of the connections.

@@ -28,7 +28,7 @@ class Link {
   };
 
   explicit Link(Parts parts);
-  /// Ends the thread, once rank 0 has received what was sent, or after 3 s.
+  /// Ends the thread once rank 0 has received all sent messages, or after 3 s.
   ~Link();
 
   /// In a forked child: forgets the thread and closes the child's copy of the connection.

@@ -14,8 +14,8 @@ namespace tutti::control {
 class NodeChannel {
  public:
   /// `ranks`: of the node. `sockets`, by local index: the leader has one to each other rank, the
-  /// others have one to the leader (index 0). They are Unix sockets whose ends have proved who they
-  /// are.
+  /// others have one to the leader (index 0). They are Unix sockets whose two ends have proved
+  /// their identity.
   NodeChannel(std::vector<int> ranks, int local_index, std::vector<base::Fd> sockets);
 
   /// Gathers the descriptor of every rank, by local index. All of them belong to the caller, also

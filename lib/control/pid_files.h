@@ -9,7 +9,7 @@
 namespace tutti::control {
 
 /// A file for each rank that has called `create`, in a folder of the job on this machine. A file
-/// outlives its process, so a rank that comes later learns from it who has ended before.
+/// outlives its process, so a rank that comes later learns from it which ranks have ended before.
 class PidFiles {
  public:
   /// `folder`: the launcher's, which removes it with the job; empty: there are no files. `job`

@@ -16,13 +16,13 @@
 
 namespace tutti::control {
 
-/// The job's processes on this machine that have come to a `create`: who is there, who is stopped,
-/// who has ended. It begins before MPI is up, when nothing else can tell, needs no message of
-/// theirs, and lasts as long as the process. Thread-safe.
+/// Watches the job's processes on this machine that have come to a `create`: which are there, which
+/// are stopped, and which have ended. It begins before MPI is up, when nothing else can tell. It
+/// needs no message of the processes, and lasts as long as this process. Thread-safe.
 ///
-/// Everybody listens at an abstract Unix socket of the job and then calls all others; of two the
-/// later one finds the earlier. A caller says its rank; which process it is, and whose, the kernel
-/// says. Processes of other users are not taken in.
+/// Each process listens at an abstract Unix socket of the job, and then connects to all others. Of
+/// two processes, the later one finds the earlier. A caller sends its rank. The kernel tells which
+/// process it is, and of which user. Processes of other users are ignored.
 class Presence {
  public:
   /// `job`: what no other job on this machine has at the time. `folder`: for the job's pid files
@@ -43,10 +43,10 @@ class Presence {
   struct Lost : FailedRank {
     bool stopped = false;  ///< else its process ended
   };
-  /// Takes in who has come since the last call. The first who has ended, or has been stopped all
-  /// the time for `stopped_for`, which is `heartbeat_timeout`, of the time that this process ran.
-  /// One that had found another rank lost before it ended is taken at its word. `among`: of these
-  /// ranks alone; empty: of all. Does not block.
+  /// Takes in the processes that have come since the last call. Returns the first that has ended,
+  /// or has been stopped without a break for `stopped_for`, which is `heartbeat_timeout`, of the
+  /// time in which this process ran. If a process had found another rank lost before it ended, that
+  /// other rank counts as lost. `among`: only these ranks; empty: all. Does not block.
   std::optional<Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                 const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
@@ -54,8 +54,9 @@ class Presence {
   /// of that.
   void note(const FailedRank& lost) TUTTI_EXCLUDES(mutex_);
 
-  /// The first who runs and has said that it leaves: it will come to no `create` any more. Looks
-  /// ten times a second at most; nothing in between. Does not block.
+  /// Returns the first process that runs and has announced that it leaves: it will come to no
+  /// further `create`. Looks at most ten times a second, and returns nothing in between. Does not
+  /// block.
   std::optional<FailedRank> poll_leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
   /// All other ranks, sorted out. `unseen` have not come, or are on other machines.

@@ -8,7 +8,7 @@
 
 namespace tutti::control {
 
-/// Answers the ranks' messages, on rank 0; the control plane does not know what they mean. Only
+/// Answers the ranks' messages, on rank 0. The control plane does not know their meaning. Only
 /// tutti-coord uses it. If it throws, the session ends on every rank.
 class Responder {
  public:

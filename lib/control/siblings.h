@@ -7,15 +7,16 @@
 
 namespace tutti::control {
 
-/// The ranks whose processes run on this machine, as mpirun's daemon, which started them, has them
-/// for children. Unlike `Presence` it sees ranks that have not come to any `create`. A rank may be
-/// a program that runs another one, such as a shell: it runs as long as the first does.
+/// The ranks whose processes run on this machine: the children of mpirun's daemon, which started
+/// them. Unlike `Presence`, this sees ranks that have not come to any `create`. A rank may be a
+/// program that runs another one, such as a shell; it counts as running as long as the first
+/// program runs.
 class Siblings {
  public:
   /// `name_space`: the MPI launcher's name for the job.
   explicit Siblings(const std::string& name_space);
 
-  /// Nothing: it cannot be seen which run, as where a rank is in a container.
+  /// Returns nothing if the running ranks cannot be seen, for example if a rank is in a container.
   std::optional<std::set<int>> running() const;
 
  private:

@@ -22,7 +22,7 @@ class Uplink {
   void on_event();
   /// Sends a heartbeat and checks those of rank 0.
   void beat(const net::Heartbeat& heartbeat);
-  /// Sends what is left and waits, at most 3 s, until rank 0 has read it all.
+  /// Sends the remaining messages, and waits for at most 3 s until rank 0 has read them all.
   void say_goodbye();
   /// In a forked child: closes the child's copy of the connection.
   void abandon() { link_.abandon(); }

@@ -7,8 +7,8 @@
 namespace tutti::cuda {
 
 /// The driver, the devices, whether tutti's kernels run on them, and NCCL, or why there is none:
-/// for people. Initialises CUDA and makes each device's context for a moment. Never throws for
-/// what it does not find.
+/// for people. Initialises CUDA and makes each device's context for a moment. Never throws because
+/// something is missing.
 std::vector<Fact> facts();
 
 }  // namespace tutti::cuda

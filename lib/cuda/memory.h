@@ -10,7 +10,7 @@ struct CUctx_st;
 
 namespace tutti::cuda {
 
-// To make and to destroy what is here does not break a capture, on whatever thread.
+// On any thread, creating and destroying these objects breaks no capture.
 
 /// Memory of the device. Its contents are undefined at first. Made and destroyed on any thread;
 /// both may wait for all work of the device.

@@ -48,7 +48,8 @@ bool is_reserved(const Key& key) {
   return !key.is_integer() && key.string().starts_with("tutti:");
 }
 
-/// Whether this store takes tensors on the CPU. Objects of what is built on stores it does.
+/// Throws if this store takes no tensors on the CPU. It takes them under reserved keys, for
+/// libraries that are built on stores.
 void check_cpu(const MethodCall& call, const Key& key, std::string_view role,
                const Traits& traits) {
   if (traits.takes_cpu_tensors || is_reserved(key)) return;
@@ -60,7 +61,7 @@ void check_cpu(const MethodCall& call, const Key& key, std::string_view role,
       {.key = key});
 }
 
-/// Whether this store takes a list with tensors on a GPU.
+/// Throws if this store does not take a list with tensors on a GPU.
 void check_devices(const MethodCall& call, const Key& key, std::string_view role,
                    const Values& values, const Traits& traits) {
   const auto* const on_gpu = std::find_if(values.begin(), values.end(), is_on_gpu);
@@ -249,8 +250,8 @@ void check_root(const MethodCall& call, const Traits& traits) {
          call.keys.front());
 }
 
-/// Checked here, for an invalid number cast to ReduceOp would fail only at the coordinator, and on
-/// all ranks.
+/// Checked here, because an invalid number that is cast to ReduceOp would otherwise fail only at
+/// the coordinator, and on all ranks.
 void check_op(const MethodCall& call) {
   if (call.options.op <= ReduceOp::max) return;
   refuse(fmt::format("{}: {} is no reduction; take sum, average, min or max",

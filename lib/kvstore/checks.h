@@ -45,8 +45,8 @@ void warn_of_no_timeline(const Options& options, std::string_view store);
 /// in 16 bits: "none", "fp16" or "bf16". Throws `unsupported` for any other.
 WireFormat wire_format(const std::string& kind, const std::string& type);
 
-/// Whether a call moves nothing but objects of what is built on stores: it broadcasts or gathers
-/// under reserved keys.
+/// Whether a call moves only objects of libraries that are built on stores: it broadcasts or
+/// gathers under reserved keys.
 bool moves_objects(const MethodCall& call);
 
 /// Remembers whether a store's keys are integers or strings: the first call decides. Reserved keys

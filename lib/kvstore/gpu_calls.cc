@@ -137,7 +137,7 @@ void GpuCalls::ask(const base::Completion&) noexcept {
   try {
     poll();
   } catch (...) {
-    // No memory: the next one who looks may have more luck.
+    // There is no memory: the next look may have more luck.
     return;
   }
 }

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// Owns what a forked child must not destroy, for CUDA does not work there.
+/// Owns objects that a forked child must not destroy, because CUDA does not work there.
 template <typename T>
 std::shared_ptr<T> not_in_child(T* made) {
   return {made, [guard = base::ForkGuard()](T* owned) {

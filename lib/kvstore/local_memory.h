@@ -6,8 +6,8 @@
 
 namespace tutti {
 
-/// Memory in which a store of one process keeps its values, and what it does there with tensors:
-/// that of the host, or of a GPU. Tensors of one call of these are alike.
+/// Memory in which a store of one process keeps its values, and the operations on tensors there: of
+/// the host, or of a GPU. All tensors of one call of these functions have the same dtype and shape.
 class LocalMemory {
  public:
   LocalMemory() = default;

@@ -150,7 +150,7 @@ LocalPlaces::Call::~Call() {
 
 void LocalPlaces::Call::let_go() {
   try {
-    // Not twice: what is late has had all its time.
+    // Not twice: a late call has had all its time.
     if (!is_late_) return places_.gpu_->wait();
   } catch (const Error& error) {
     is_late_ = error.code() == ErrorCode::timeout;

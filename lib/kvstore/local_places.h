@@ -20,8 +20,8 @@ class LocalPlaces {
   /// With `options.gpu` it takes that GPU at once. Throws as cuda::Gpu.
   explicit LocalPlaces(const Options& options);
 
-  /// One method call. If it has tensors on the GPU, the GPU's context is the thread's current one
-  /// meanwhile, and what the GPU is given comes after all that was in the tensors' streams.
+  /// One method call. If it has tensors on the GPU, the GPU's context is current on the thread
+  /// meanwhile, and the work that the call enqueues comes after all work in the tensors' streams.
   class Call {
    public:
     /// Throws `invalid_argument` for tensors that the GPU cannot work on.

@@ -23,7 +23,7 @@
 namespace tutti {
 namespace {
 
-/// As the other check, and that they are like the stored value and on its device.
+/// Like the other check; also checks that the tensors are like the stored value and on its device.
 void check_alike(Method method, const Key& key, const KeyCall& key_call, const Tensor* stored) {
   if (stored != nullptr && !are_together(key_call.any(), *stored)) {
     refuse(method, key,
@@ -145,8 +145,8 @@ const Tensor* LocalStore::find(const Key& key) const {
   return it == values_.end() ? nullptr : &it->second;
 }
 
-/// All keys or, when one is refused, none. A broadcast replaces what is stored, as it does in a
-/// collective store; init does not.
+/// Stores the values of all keys, or of none if one is refused. A broadcast replaces a stored
+/// value, as it does in a collective store; init does not.
 void LocalStore::initialise(const MethodCall& call, Here& here) {
   std::map<Key, Tensor> fresh;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
@@ -197,8 +197,8 @@ void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op, Here
   counters_.add(Method::push, stored.bytes());
 }
 
-/// Without a stored value the sum goes to the outputs alone, as in a collective store. A stored
-/// value takes the shape of what is put in its place.
+/// If there is no stored value, the sum goes only to the outputs, as in a collective store. A
+/// stored value takes the shape of the sum that replaces it.
 void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here) {
   LocalMemory& memory = here.memory_of(key_call.any());
   const Tensor* stored = find(key);

@@ -12,8 +12,8 @@ namespace tutti {
 /// Reduces the devices' tensors, which are alike, into `out`, which may be one of them.
 void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op);
 
-/// A collective call of a store of one rank, whose shard is the whole: what its devices bring is
-/// reduced, or the first of it passed on, to all outputs. Nothing is stored. Counts it.
+/// A collective call of a store of one rank, whose shard is the whole. Reduces the devices'
+/// tensors, or passes the first of them on, to all outputs. Stores nothing. Counts the call.
 Pending exchange_alone(const MethodCall& call, LocalPlaces& places, LocalCounters& counters);
 
 }  // namespace tutti

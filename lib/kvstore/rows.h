@@ -7,8 +7,8 @@
 
 namespace tutti {
 
-/// The rows that a row_sparse_pull asks of its i-th key: ascending, each once. Throws
-/// `invalid_argument` for what is no whole number, and for a row that the outputs do not have.
+/// The rows for which a row_sparse_pull asks of its i-th key: ascending, each once. Throws
+/// `invalid_argument` for a number that is not whole, and for a row that the outputs do not have.
 std::vector<std::int64_t> rows_of(const MethodCall& call, std::size_t i);
 
 /// Copies these rows; the others become zeros. Both tensors are alike.

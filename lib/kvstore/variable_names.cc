@@ -13,9 +13,10 @@
 namespace tutti {
 namespace {
 
-/// Variables that set no option: the launcher's mode, the secret of a parameter-server job, which
-/// nobody should print, its scheduler's socket, one of the Python package, where the launcher says
-/// who has ended, and a process's place in a parameter-server job (ps::Job reads them).
+/// Variables that set no option: the launcher's mode; the secret of a parameter-server job, which
+/// nobody should print; its scheduler's socket; a variable of the Python package; the socket at
+/// which the launcher tells of ended processes; and a process's place in a parameter-server job
+/// (ps::Job reads them).
 constexpr std::string_view other_names[] = {"TUTTI_MODE",
                                             "TUTTI_JOB_KEY",
                                             "TUTTI_JOB_KEY_FILE",
@@ -38,8 +39,8 @@ constexpr std::string_view other_names[] = {"TUTTI_MODE",
                                             "PS_DELAY_MSG",
                                             "PS_DUPLICATE_MSG"};
 
-/// Names that begin alike. Others use the prefixes of MXNet's, too: of those only what looks like a
-/// misspelt one is refused.
+/// Names with a common prefix. Other programs use MXNet's prefixes, too. Of those names, only a
+/// name that looks misspelt is refused.
 struct NameFamily {
   std::string_view prefix;
   bool is_ours;
@@ -103,7 +104,7 @@ std::string_view meant_by(std::string_view name, const NameFamily& family,
   std::vector<std::string_view> texts;
   texts.reserve(spellings.size());
   for (const Spelling& spelling : spellings) texts.push_back(spelling.text);
-  // Without the prefix, which they share: what is left must be near.
+  // Compares the names without their common prefix: the rests must be close.
   const std::string_view near = base::nearest(name.substr(family.prefix.size()), texts);
   const auto found = std::ranges::find(spellings, near, &Spelling::text);
   return near.empty() || found == spellings.end() ? std::string_view() : found->name;

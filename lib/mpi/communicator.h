@@ -72,7 +72,8 @@ class Communicator {
   /// Sends every other rank a text of at most 1 KiB, the last before this rank gives up: once in a
   /// communicator's life. Does not block, and does not wait until it arrives.
   void tell_others(const std::string& text) const;
-  /// Receives what has come: the first text that another rank has told, for good. Does not block.
+  /// Returns the first text that another rank has sent, and the same text ever after. Does not
+  /// block.
   std::optional<std::string> receive_last_words() const;
 
   /// Keeps memory that transfers use for as long as the communicator lives. Where a transfer is
@@ -106,9 +107,10 @@ class Requests {
   using Id = std::size_t;
 
   explicit Requests(const Communicator& communicator);
-  /// Cancels receives and waits 0.5 s at most for what MPI is moving already. MPI keeps what
-  /// is left then, and nobody ever destroys what this `hold` and the communicator's were given.
-  /// Does nothing in a forked child: the transfers are the parent's.
+  /// Cancels receives, and waits for at most 0.5 s for transfers that MPI is making. If some are
+  /// left then, MPI keeps them, and nobody ever destroys the memory that was passed to this `hold`
+  /// and to the communicator's. Does nothing in a forked child, because the transfers belong to the
+  /// parent.
   ~Requests();
   Requests(Requests&&) noexcept;
   Requests& operator=(Requests&&) = delete;

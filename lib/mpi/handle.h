@@ -16,8 +16,8 @@ struct Communicator::Handle {
   int rank = 0;
   int size = 0;
   bool abandoned = false;
-  /// Last words: what this rank tells, which MPI may read as long as the process lives, and what it
-  /// has heard.
+  /// Last words: the text that this rank sends, which MPI may read as long as the process lives,
+  /// and the text that it has received.
   std::string told;
   std::optional<std::string> heard;
   /// Shared with those that have transfers under way.

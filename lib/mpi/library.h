@@ -85,8 +85,8 @@ class StopHook {
   const std::shared_ptr<Entry> entry_;
 };
 
-/// The MPI that tutti was compiled with, as "Open MPI 4.1.4", and what the loaded library says of
-/// itself. Both work before `start`.
+/// The MPI with which tutti was compiled, such as "Open MPI 4.1.4", and the loaded library's own
+/// description. Both work before `start`.
 std::string compiled_library();
 std::string loaded_library();
 /// MPI reads and writes device memory itself. Works before `start`.

@@ -7,7 +7,7 @@
 
 namespace tutti::net {
 
-/// As `prove_to`, step by step, for who has other things to do meanwhile.
+/// Does the same as `prove_to`, step by step, for a caller that has other work meanwhile.
 class Approach {
  public:
   Approach(std::vector<Candidate> candidates, const Identity& me, int listener_rank);

@@ -22,7 +22,8 @@ class CipherStream {
 
   /// `cipher` has room for `plain` and the overhead. `clear` is authenticated with it.
   void encipher(ConstBytes plain, ConstBytes clear, std::span<std::byte> cipher);
-  /// `plain` has the size of `cipher` less the overhead. False: this is not what was sent here.
+  /// `plain` has the size of `cipher` less the overhead. False if these are not the bytes that were
+  /// sent here.
   bool decipher(ConstBytes cipher, ConstBytes clear, std::span<std::byte> plain);
 
  private:

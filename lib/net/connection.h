@@ -22,19 +22,19 @@ class Connection {
   /// The same for a message that lies in two places. If the body is large, it stays where it is
   /// until it is written.
   void queue(ConstBytes head, Slice body) { out_.add(head, std::move(body)); }
-  /// Writes what the socket takes. If the connection is broken it discards everything; `receive`
-  /// tells of it.
+  /// Writes as much as the socket takes. If the connection is broken, it discards everything, and
+  /// `receive` tells of it.
   void flush();
   /// Something is left to write once the socket takes more.
   bool has_unwritten() const { return !out_.empty(); }
-  /// Also what is queued.
+  /// Also counts queued messages.
   std::size_t unwritten_bytes() const { return out_.bytes(); }
 
-  /// Reads what has arrived. Returns nothing while the connection is up, else a text that says why
-  /// it ended; messages that arrived before can still be taken with `next`.
+  /// Reads the bytes that have arrived. Returns nothing while the connection is up, and otherwise a
+  /// text that says why it has ended. Messages that arrived before can still be taken by `next`.
   std::optional<std::string> receive();
   bool next(Parcel& parcel) { return in_.next(parcel); }
-  /// It has ended because what came was not what the proven peer sends.
+  /// Whether it has ended because the received bytes did not come from the proven peer.
   bool has_refused() const { return has_refused_; }
   /// Frames received so far, for the heartbeat.
   std::uint64_t frames_received() const { return in_.frames(); }

@@ -10,8 +10,8 @@
 
 namespace tutti::net {
 
-/// A connection whose two ends have proved to each other who they are: the other end is `rank` of
-/// this job. The keys belong to this connection alone, so nothing recorded from another one is
+/// A connection whose two ends have proved their identities to each other: the other end is `rank`
+/// of this job. The keys belong to this connection alone, so nothing recorded from another one is
 /// accepted.
 struct ProvenPeer {
   int rank = -1;

@@ -21,13 +21,14 @@ struct Parcel {
   ConstBytes body_span() const { return {body.get(), body_bytes}; }
 };
 
-/// Makes messages of what arrives on a connection: see `Outflow` for what is in a frame.
+/// Makes messages of the bytes that arrive on a connection. `Outflow` describes the content of a
+/// frame.
 class Intake {
  public:
   explicit Intake(const FrameKey& key) : opener_(key) {}
 
-  /// Reads once; returns what `::readv` does. Throws `internal` for what is not authentic, or no
-  /// message; afterwards it cannot be used.
+  /// Reads once; returns the result of `::readv`. Throws `internal` for bytes that are not
+  /// authentic or are no message. Afterwards it cannot be used.
   ssize_t read(const base::Fd& socket);
   /// The last read got all that was there.
   bool is_drained() const { return drained_; }

@@ -22,7 +22,8 @@ void LinkEnd::close() {
 }
 
 void LinkEnd::abandon() {
-  // The child shares the poller with its parent, so what that watches must not change.
+  // The child shares the poller with its parent, so the descriptors that it watches must not
+  // change.
   open_ = false;
   connection_.close();
 }

@@ -43,7 +43,7 @@ class MailReceiver {
  public:
   explicit MailReceiver(ByteRing ring) : ring_(ring) {}
 
-  /// Reads what the ring holds. True: the writer waits for room; then ring its bell.
+  /// Reads the bytes in the ring. Returns true if the writer waits for room; then ring its bell.
   bool take_in();
   bool has_more() const { return !ring_.empty(); }
   bool next(Bytes& message) { return reader_.next(message); }

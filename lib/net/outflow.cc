@@ -15,7 +15,7 @@ namespace {
 
 /// From here on a message has a body that is not copied.
 constexpr std::size_t least_large_message = std::size_t{16} << 10;
-/// Enough for the socket; what is sealed early waits in vain.
+/// Enough for the socket; a frame that is sealed earlier only waits.
 constexpr std::size_t most_sealed_bytes = std::size_t{256} << 10;
 constexpr std::size_t most_slices = 64;
 

@@ -20,7 +20,7 @@ class Outflow {
   std::size_t bytes() const {
     return (gathered_ ? gathered_->size() : 0) + plain_bytes_ + wire_bytes_;
   }
-  /// Writes what the socket takes. False: the connection is broken.
+  /// Writes as much as the socket takes. False: the connection is broken.
   bool write(const base::Fd& socket);
   void discard();
 

@@ -26,7 +26,8 @@ constexpr Clock::duration silence_limit = 5s;
 constexpr std::size_t most_strangers = 256;
 /// Before this process looks again whether it has room.
 constexpr Clock::duration room_pause = 100ms;
-/// So long nobody is turned away for those who come after: a peer speaks and answers in this time.
+/// During this time nobody is turned away for a later connection: a peer speaks and answers within
+/// it.
 constexpr Clock::duration settling_time = 50ms;
 /// Descriptors that strangers leave to the process, which opens files, too, and starts others.
 constexpr std::size_t kept_descriptors = 32;
@@ -203,7 +204,8 @@ void Reception::State::wait_for_room(const Error& lack) {
   pause(Clock::now() + room_pause);
 }
 
-/// Takes a batch at most, so that those who came are heard before others can push them out.
+/// Takes at most one batch, so that the connections that have come are heard before others can push
+/// them out.
 void Reception::State::welcome() {
   if (is_pausing()) return;
   std::size_t known = strangers.size();
@@ -228,15 +230,15 @@ bool Reception::State::take_one(std::size_t& known) {
   }
 }
 
-/// Those who are waited for always have room, and one at a time has it in any case.
+/// Expected ranks always have room, and in any case there is room for one connection at a time.
 bool Reception::State::is_full() const {
   if (strangers.empty()) return false;
   return strangers.size() >= most || base::is_among_last(listener.duplicate(), kept_descriptors);
 }
 
-/// Turns away the oldest of the first ones, whom others may push out: of those who have said
-/// nothing, if there are any, for a peer speaks at once. False: they have had no time yet, so
-/// callers wait until they have.
+/// Turns away the oldest of the first strangers, which later ones may push out. If some have said
+/// nothing, it takes the oldest of these, because a peer speaks at once. Returns false if they have
+/// had no time yet; then callers wait until they have.
 bool Reception::State::make_room(std::size_t& known) {
   const auto now = Clock::now();
   const auto end = strangers.begin() + static_cast<std::ptrdiff_t>(known);

@@ -35,8 +35,9 @@ class Reception {
   const base::Fd& descriptor() const;
   /// And then, too; nothing: it need not be called.
   std::optional<base::Clock::time_point> deadline() const;
-  /// Those who have proved themselves since. Throws `internal` when this process has no room for
-  /// another connection, though no stranger has any, unless it is to wait for that.
+  /// The peers that have proved themselves since the last call. Throws `internal` if this process
+  /// has no descriptor for another connection and no stranger has one, unless
+  /// `Audience::waits_for_room` is set.
   std::vector<ProvenPeer> advance();
 
  private:

@@ -44,8 +44,7 @@ class SliceQueue {
   std::size_t first_ = 0;
 };
 
-/// Memory for small parts of what is sent, which is used again once no slice keeps it. For one
-/// thread.
+/// Memory for small parts of messages. It is used again once no slice keeps it. For one thread.
 class SliceMemory {
  public:
   /// Empty.

@@ -73,8 +73,8 @@ void check_connected(const base::Fd& socket);
 base::Fd accept_one(const base::Fd& listener);
 
 /// For a link of much data, whose peer may have no time to read it. Sends small frames without
-/// delay. After a minute without a word the system asks whether the peer's system is there: what
-/// forgets idle connections on the way keeps this one, and a path that is cut is noticed within two
+/// delay. After a minute of silence the system asks whether the peer's system is there. So routers
+/// that forget idle connections keep this one, and a path that is cut is noticed within two
 /// minutes.
 void tune_data_link(const base::Fd& socket);
 /// For a link of small messages. Sends them without delay, and takes a peer for dead that

@@ -1,4 +1,4 @@
-// Abstract Unix sockets: finding who shares the machine, passing descriptors.
+// Abstract Unix sockets: finding the ranks that share the machine, and passing descriptors.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -115,7 +115,7 @@ AbstractPeer connect_abstract(const std::string& name) {
   base::Fd socket = unix_socket();
   const AbstractAddress address = abstract_address(name);
   if (::connect(socket.get(), address.get(), address.size) == 0) {
-    // The name may be known to another user, whose process is none of the job.
+    // Another user may know the name, and the process of another user does not belong to the job.
     if (!is_same_user(socket)) return {Reached::nobody, {}};
     return {Reached::connected, std::move(socket)};
   }

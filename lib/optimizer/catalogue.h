@@ -7,7 +7,7 @@
 
 namespace tutti::optimizer {
 
-/// A rule, and what is the same for all rules.
+/// A rule, and the settings that all rules have.
 struct Chosen {
   std::unique_ptr<const Rule> rule;
   double learning_rate = 0;

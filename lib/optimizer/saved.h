@@ -23,8 +23,8 @@ std::vector<std::uint8_t> write_saved(const Saved& saved);
 /// Throws `invalid_argument` for bytes that `write_saved` did not write.
 Saved read_saved(std::span<const std::uint8_t> bytes);
 
-/// Throws `invalid_argument` unless who has this optimizer, or null, can take what was saved: it
-/// brings an optimizer, or the states are of this one's rule.
+/// Throws `invalid_argument` unless a store with this optimizer (null: with none) can take the
+/// saved data: they bring an optimizer, or their states belong to this optimizer's rule.
 void check_fits(const Saved& saved, const Optimizer* mine);
 
 }  // namespace tutti::optimizer

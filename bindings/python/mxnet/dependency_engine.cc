@@ -184,7 +184,7 @@ void DependencyEngine::finish_at_exit() const {
     }
     for (const auto& [exchange, done] : under_way().abandon()) end(done, program_ends());
     library->stop();
-    // Its threads still compute what they have begun, with objects that exit would destroy.
+    // Its threads still run operations that they have begun, with objects that exit would destroy.
     Store::end_process(status);
   });
 }

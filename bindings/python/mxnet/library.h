@@ -18,7 +18,7 @@ struct OnComplete {
   void* engine;
   void* operation;
 
-  /// `error`: null, or what the arrays that the operation writes fail with. It must have the layout
+  /// `error`: null, or the error of the arrays that the operation writes. It must have the layout
   /// of dmlc::Error, which is that of std::runtime_error.
   void operator()(const std::exception* error) const { callback(engine, operation, error); }
 };
@@ -49,9 +49,10 @@ class Library {
   /// Another handle of the same array, to be freed.
   Handle share(Handle array) const;
   void free(Handle array) const noexcept;
-  /// The memory of an array that the engine lets the caller use now, in the order of its shape:
-  /// what oneDNN left in a layout of its own, as it does gradients of convolutions, is laid out
-  /// anew. Throws `unsupported` for an array of a GPU, whose address is none of this process's.
+  /// The memory of an array that the engine lets the caller use now, in the order of its shape.
+  /// oneDNN leaves some arrays, such as gradients of convolutions, in a layout of its own; these
+  /// are laid out anew. Throws `unsupported` for an array on a GPU, because its address is not
+  /// valid in this process.
   Memory memory(Handle array) const;
 
   struct Operation {
@@ -67,10 +68,10 @@ class Library {
 
   /// Names the memory of an array, for as long as the array is there: slices of one have the same.
   static std::uintptr_t memory_of(Handle array);
-  /// Blocks until all that the engine was given is done, and ends the engine: it skips what comes
-  /// later.
+  /// Blocks until the engine has done all its operations, and ends the engine. The engine skips
+  /// later operations.
   void finish() const noexcept;
-  /// Ends the engine: it skips what it has not begun. Operations that run go on.
+  /// Ends the engine: it skips operations that it has not begun. Operations that run go on.
   void stop() const noexcept;
 
  private:
