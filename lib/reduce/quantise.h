@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-/// Gradients in one or two bits an element, with error feedback: what a call leaves out stays in
-/// the residual, and the next call adds it. Pure functions over memory, like the kernels of
-/// reduce.h.
+/// Encodes gradients in one or two bits an element, with error feedback: the part that a call
+/// leaves out stays in the residual, and the next call adds it. Pure functions over memory, like
+/// the kernels of reduce.h.
 namespace tutti::reduce {
 
 enum class Code : std::uint8_t {
@@ -22,7 +22,7 @@ constexpr std::size_t words_for(Code code, std::size_t count) {
   return (count + in_word - 1) / in_word;
 }
 
-/// Adds the gradient to the residual, takes off it what is sent, and writes that into
+/// Adds the gradient to the residual, subtracts the sent values from it, and writes these into
 /// `words_for(code, count)` words. Element i stands at bit i of the words, or at bits 2i and 2i+1;
 /// the last word is filled up with zeros. Returns false if an element is not finite, which one bit
 /// cannot send; then nothing has changed.

@@ -32,7 +32,8 @@ struct TensorCall : coordinator::Call {
   /// A tensor came with a deleter of the program's that may block, or call the store.
   bool has_foreign_deleter() const;
   void drop_tensors();
-  /// Sets the matrix of an all_to_all among so many ranks, and what the signature says of it.
+  /// Sets the matrix of an all_to_all among so many ranks, and its hash and length in the
+  /// signature.
   void set_counts(std::span<const std::size_t> matrix, int ranks);
 };
 

@@ -11,8 +11,8 @@
 
 namespace tutti::runtime {
 
-/// One thread's way through a `create`: it tells the other ranks on this machine what it creates,
-/// and sees what they create. For that thread alone.
+/// One thread's way through a `create`. It tells the other ranks on this machine which store it
+/// creates, and sees which stores they create. For that thread alone.
 class Creating {
  public:
   /// `presence`: outlives this; null: nothing is known of others. `group`: the store's ranks of the
@@ -26,17 +26,17 @@ class Creating {
   /// The store is there, or given up.
   void end(bool given_up);
 
-  /// To be called again and again by every wait for other ranks: logs whom this one waits for after
-  /// `report_after`, then at doubling intervals; after 2 s already if one of them creates another
-  /// store that this rank has a part in.
+  /// Every wait for other ranks calls this again and again. It logs the ranks for which this one
+  /// waits, after `report_after` and then at doubling intervals. It logs after 2 s already if one
+  /// of these ranks creates another store in which this rank has a part.
   void look();
   /// Whether that rank of the job, on this machine, had begun this store and has given it up.
   bool was_given_up_by(int rank) const { return look_at(rank).doing == Doing::gave_up; }
   /// Blocks, asleep, until the ranks of this machine have begun to create this store. Those of
   /// other machines are not seen. Throws `timeout` after `limit`, and what `look` throws.
   void wait_for_machine(std::chrono::milliseconds limit, const std::function<void()>& look);
-  /// The error, if it is a timeout, with what each rank of the store creates, and with those that
-  /// did not come as its ranks.
+  /// If the error is a timeout, adds which store each rank creates, and sets the ranks that did not
+  /// come as its ranks.
   Error explain(const Error& error) const;
 
  private:

@@ -26,7 +26,7 @@ namespace tutti::runtime {
 /// which device the session uses. Then it creates the rest, once.
 class DeviceSide final : public collective::Grouping {
  public:
-  /// The node's staging memory for such tensors, and who shares it.
+  /// The node's staging memory for such tensors, and the ranks that share it.
   struct Staging {
     base::Fd file;  ///< of `bytes(layout)`; no page of it is reserved yet
     shm::NodeMemory::Layout layout;

@@ -272,7 +272,7 @@ void Executor::note_issued() {
   }
 }
 
-/// After a batch is done: notes what it sent between nodes.
+/// After a batch is done: counts the bytes that it sent between nodes.
 void Executor::note_sent() {
   const std::uint64_t sent = engine_.bytes_between_nodes();
   const std::uint64_t before = tally_.bytes_between_nodes.exchange(sent, std::memory_order_relaxed);

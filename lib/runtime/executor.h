@@ -79,8 +79,8 @@ class Executor {
   bool has_leftovers() const {
     return owes_actions_ || (moved_ && participant_.is_asking_who_waits());
   }
-  /// After a pass in which nothing moved: what the thread may wait for, and until when. Reports a
-  /// stall if one is due.
+  /// After a pass in which nothing moved: the events for which the thread may wait, and until when.
+  /// Logs a stall if one is due.
   struct Rest {
     Waiter::For reason = Waiter::For::doorbell;
     base::Clock::time_point until;
@@ -173,7 +173,7 @@ class Executor {
   /// Completes a sharded batch, whose only part this is.
   void shard_out(collective::Batch& batch, const coordinator::LocalPart& part) const;
   void note_sent();
-  /// Calls MPI, when it is time, so that it sends what it may still hold.
+  /// Calls MPI from time to time, so that it sends the bytes that it may still hold.
   void flush();
 
   void finish(const CallTable::Entry& entry, const std::exception_ptr& error);
@@ -195,7 +195,8 @@ class Executor {
   std::string wait_text() const;
   /// A call of the user's that has not been answered.
   bool has_waiting_user() const;
-  /// Nothing has moved for the stall time though somebody waits: logs who waits for what.
+  /// Logs which calls wait for which ranks, if nothing has moved for the stall time although some
+  /// call waits.
   void report_stall();
   /// The time of the last pass, since the start.
   coordinator::Time now() const;

@@ -16,8 +16,8 @@ std::size_t segment_share(std::size_t bytes, const topology::Topology& topology)
   return (bytes + ranks - 1) / ranks;
 }
 
-/// Twice what the machine has, for what begins on huge pages leaves gaps, but no more than all of a
-/// node's find room for: of the 128 TiB of a process sixteen groups may take half.
+/// Twice the machine's memory, because blocks that begin on huge pages leave gaps. But no more than
+/// all arenas of a node find room for: sixteen groups may take half of the 128 TiB of a process.
 std::size_t arena_bytes(std::size_t machine_bytes, int local_size, bool over_some_ranks) {
   const std::size_t room = std::size_t{over_some_ranks ? 4U : 32U} << 40;
   const std::size_t most = room / static_cast<std::size_t>(local_size);

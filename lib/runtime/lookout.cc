@@ -28,7 +28,7 @@ bool Lookout::is_excused(int rank) {
 }
 
 std::optional<control::FailedRank> Lookout::find() {
-  // First, for a rank that told of a loss and has ended since is not what was lost.
+  // This comes first: a rank that told of a loss and has ended since is not the lost rank.
   if (listen_) {
     if (auto told = listen_()) return told;
   }

@@ -10,13 +10,14 @@ namespace tutti::runtime {
 /// All ranks' way through one `create`: a number of all_gathers, one after the other, on a
 /// communicator that outlives it.
 ///
-/// A rank that gives up, or throws alone, leaves the others in an all_gather in which it takes part
-/// with the first one of its next `create`. So each rank says with every text at which attempt and
-/// step it is. Everybody gets the same texts, so everybody concludes the same: who sees that
-/// another one began anew begins anew, too, and the first step is repeated until all are there.
+/// A rank that gives up, or throws alone, leaves the others in an all_gather. It takes part in that
+/// all_gather with the first one of its next `create`. So each rank sends its attempt and its step
+/// with every text. All ranks get the same texts, and conclude the same: a rank that sees that
+/// another one began anew begins anew, too, and all repeat the first step until every rank is
+/// there.
 class Meeting {
  public:
-  /// Thrown to whoever must begin anew; caught by `with_mpi_world`.
+  /// Thrown on a rank that must begin anew. `with_mpi_world` catches it.
   struct OutOfStep {};
 
   /// `attempt`: this process's number for it, never used before. `stores`: how many it has made.

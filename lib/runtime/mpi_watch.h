@@ -9,8 +9,8 @@
 namespace tutti::runtime {
 
 // Checks for a Watchdog around MPI_Init and MPI_Finalize, which nothing interrupts. Findings name
-// the ranks that are waited for; what is not yet hopeless is reported after `stall_report_after`,
-// then at doubling intervals. `presence` outlives the result.
+// the ranks that are waited for. A wait that is not hopeless yet is logged after
+// `stall_report_after`, and then at doubling intervals. `presence` outlives the result.
 
 /// MPI_Init is hopeless if a rank has ended or is stopped for `heartbeat_timeout`, or after
 /// `create_timeout`.

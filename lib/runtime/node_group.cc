@@ -210,7 +210,7 @@ void NodeGroup::Job::wait_for(const Predicate& holds) const {
     const std::uint32_t seen = bell().ticket();
     check_stop();
     if (holds()) return;
-    // The executor looks at the deadline, too, and says what was waited for.
+    // The executor looks at the deadline, too, and its error says for what the thread waited.
     bell().wait(seen, never);
   }
 }

@@ -175,7 +175,7 @@ void OpenedGpu::abort_group(base::Clock::time_point deadline) {
 }
 
 bool OpenedGpu::drain(base::Clock::time_point deadline, bool failed) {
-  // The other half of the time is for what the launches held up.
+  // The other half of the time is for the work that the launches held up.
   const base::Clock::time_point halfway = deadline - (deadline - base::Clock::now()) / 2;
   // A lost peer, or an error, may have struck work that no event of this rank shows.
   if (failed) abort_group(halfway);

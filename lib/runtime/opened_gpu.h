@@ -54,7 +54,7 @@ class OpenedGpu final : public base::StreamOrder {
   /// See `collective::Grouping`.
   void enter(std::uint64_t sequence);
   collective::DeviceGroup* find_group(std::uint64_t sequence) TUTTI_EXCLUDES(using_);
-  /// Throws `internal` for what has struck the group's launches.
+  /// Throws `internal` if an error has struck the group's launches.
   void check_group() const TUTTI_EXCLUDES(using_);
   /// Blocks until the GPU does nothing more for the session, or until the deadline. True: it does
   /// nothing. Aborts the group if the session has `failed`, or if its launches do not end.

@@ -22,7 +22,7 @@ struct PeerCall {
 
   const bool sends;
   const p2p::Envelope envelope;
-  int* const source;  ///< of a receive: where to write whose tensor came; may be null
+  int* const source;  ///< of a receive: where to write the rank that sent the tensor; may be null
   TensorCall holder;  ///< of the tensor alone
   base::Completion completion;
 };

@@ -16,10 +16,10 @@ struct Place {
 
   /// This process's, in MPI_COMM_WORLD.
   int world_rank() const;
-  /// Adds to a message, whose ranks are the store's, which of the job's ranks these are.
+  /// Adds the job's ranks to a message that has the store's ranks.
   std::string explain(std::string message) const;
-  /// The message of a loss as one of the job, whose launcher reads the log: it begins with the rank
-  /// of the job.
+  /// The message of a loss, in the job's ranks, because the launcher reads the log: it begins with
+  /// the job's rank.
   std::string announce(int lost, const std::string& message) const;
   Error explain(const Error& error) const;
 };

@@ -25,8 +25,8 @@ class ProgressLock final : public base::Driver {
 
   /// The communication thread: returns when the executor has finished and all dues have run.
   void run();
-  /// Call it after putting something into the inbox: moves the executor, or wakes who does. Does
-  /// not block.
+  /// Call it after putting something into the inbox. Moves the executor, or wakes the thread that
+  /// does. Does not block.
   void serve_inbox();
   /// Moves the executor until `call` is done.
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;

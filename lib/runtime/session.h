@@ -54,8 +54,8 @@ class Session {
   std::shared_ptr<CallList> new_calls(std::size_t count, std::string_view verb);
   /// Does not block. Throws `duplicate_key`, or the error that ended the store.
   Pending submit(std::shared_ptr<CallList> list);
-  /// Neither blocks. `from` may be `p2p::any_peer`. `source`: where to write whose tensor came; may
-  /// be null. Both throw the error that ended the store.
+  /// Neither blocks. `from` may be `p2p::any_peer`. `source`: where to write the rank that sent the
+  /// tensor; may be null. Both throw the error that ended the store.
   Pending send(const Tensor& tensor, int to, int tag);
   Pending receive(const Tensor& tensor, int from, int tag, int* source);
   /// Blocking and collective. Throws `invalid_argument` inside a callback.

@@ -191,7 +191,7 @@ void SessionParts::open_memory(const Options& options) {
         "device staging", DeviceSide::Staging::bytes(tuning_.device_layout(topology())));
     pairs = base::create_memory_file("pairs", p2p::PairMemory::bytes(topology().local_size()));
     if (!topology().is_leader()) return;
-    // One rank for all, who would each find room for their own part.
+    // One rank checks for all, because each rank alone would find room for its own part.
     base::check_available(segment_size, remedy(options));
     base::reserve(pairs, 0, p2p::PairMemory::head_bytes(topology().local_size()));
   });

@@ -57,7 +57,7 @@ class SessionParts {
   void on_mpi_finalise(std::function<void()> stop);
   /// A peer died: MPI can no longer be finalised without hanging. `told`: see mpi::abandon.
   void abandon_mpi(bool told);
-  /// Blocks while other ranks' messages go through this process; logs who they are.
+  /// Blocks while other ranks' messages go through this process, and logs these ranks.
   void wait_for_followers(std::chrono::milliseconds notice_after, std::chrono::milliseconds limit);
   /// When nothing moves any more and before this rank is announced as departed: writes the part of
   /// the timeline that is this rank's, if there is to be one.

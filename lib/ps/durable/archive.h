@@ -38,7 +38,7 @@ class ArchiveReader {
   /// At most `most`.
   std::uint64_t number(std::uint64_t most);
   net::ConstBytes bytes();
-  /// The same, aligned as what is decoded must be.
+  /// The same, with the alignment that decoding needs.
   net::Bytes copy();
   std::string text() { return std::string(net::as_text(bytes())); }
   PieceName piece_name();

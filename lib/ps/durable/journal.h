@@ -14,8 +14,8 @@ namespace tutti::ps {
 /// ended, which must be on the disk by then.
 class Journal {
  public:
-  /// Makes the file, in place of one that is there; it is on the disk then, with its name. `job`:
-  /// what is written is of that. Throws `internal` when the system refuses.
+  /// Creates the file, in place of an existing one. The file and its name are then on disk. `job`:
+  /// the job to which the records belong. Throws `internal` if the system refuses.
   Journal(base::Disk& disk, const std::string& name, std::uint64_t job, JournalPlace follows = {});
 
   /// Whether the system has refused a write. The journal does not write the same bytes again,

@@ -8,7 +8,8 @@
 /// The parts of a journal: its beginning, records, and marks between them.
 namespace tutti::ps {
 
-/// At random, so that what a disk still has of another file is not taken for a part of this one.
+/// A random id, so that bytes which a disk still has of another file do not pass for a part of this
+/// one.
 using JournalId = std::array<std::byte, 16>;
 
 /// A place behind some records of a journal.

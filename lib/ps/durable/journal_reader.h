@@ -36,7 +36,7 @@ class JournalReader {
   const std::string path_;
   const std::unique_ptr<base::ReadableFile> file_;
   JournalBeginning beginning_;
-  std::uint64_t at_ = JournalBeginning::bytes;  ///< behind what was read of the file
+  std::uint64_t at_ = JournalBeginning::bytes;  ///< the place behind the last record that was read
   std::uint64_t records_ = 0;
   net::Bytes record_;
 };

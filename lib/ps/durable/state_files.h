@@ -11,11 +11,11 @@
 
 namespace tutti::ps {
 
-/// The files of one server's state: a checkpoint, and journals of what has come since. Both have a
-/// generation; the journal of one holds what has come since the checkpoint of the same one, and
-/// says where the journal before it ended. Beside them there may be the state with which a job was
-/// to begin: it counts for nothing until it is known that all its servers have theirs. Files are
-/// called by their names on the disk.
+/// The files of one server's state: a checkpoint, and journals of the messages that have come
+/// since. Both have a generation. The journal of a generation holds the messages since the
+/// checkpoint of the same generation, and says where the journal before it ended. Beside them there
+/// may be a prepared state, with which a job was to begin. It does not count until it is known that
+/// all servers of that job have theirs. Files are named by their names on disk.
 class StateFiles {
  public:
   /// Looks which files there are. Throws `invalid_argument` if the folder cannot be read.
@@ -34,16 +34,17 @@ class StateFiles {
   /// The content of the newest checkpoint. Throws `invalid_argument` if it is damaged.
   net::Bytes read_checkpoint() const;
   net::Bytes read_prepared() const;
-  /// Calls `take` with every record since. Throws `invalid_argument` where one is missing, damaged
-  /// or of another job; but for an end of the last journal that had not reached the disk.
+  /// Calls `take` with every record since the checkpoint. Throws `invalid_argument` if a record is
+  /// missing, damaged or of another job. Ignores an end of the last journal that had not reached
+  /// the disk.
   void replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const;
 
   std::string checkpoint(std::uint64_t generation) const;
   std::string journal(std::uint64_t generation) const;
   std::string prepared() const;
-  /// Removes what killed processes have left half written. Only where no other process writes.
+  /// Removes unfinished files of killed processes. Call it only if no other process writes.
   void remove_unfinished() const;
-  /// Removes what is older.
+  /// Removes files of older generations.
   void remove_before(std::uint64_t generation) const;
 
  private:

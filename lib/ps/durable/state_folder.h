@@ -10,7 +10,7 @@
 
 namespace tutti::ps {
 
-/// With what a server keeps its state. Tests bring another disk and another clock.
+/// The disk and the clock with which a server keeps its state. Tests pass others.
 struct StatePlace {
   base::Fd lock;  ///< while it is open no other process uses this server's files
   std::shared_ptr<base::Disk> disk;

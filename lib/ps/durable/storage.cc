@@ -166,7 +166,7 @@ void Storage::commit() {
   sync();
 }
 
-/// A checkpoint has to wait for the one before, whose end nobody is woken by.
+/// A checkpoint has to wait for the one before, and the end of that one wakes nobody.
 std::optional<Clock::time_point> Storage::due() const {
   return !journal_ && is_writing_ ? std::nullopt : due_;
 }

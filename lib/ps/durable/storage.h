@@ -13,10 +13,9 @@
 namespace tutti::ps {
 
 /// Keeps one server's state in a folder, which no other process uses meanwhile: checkpoints, which
-/// are written in the background, and between them a journal of what has come.
-///
-/// A file has its name once all that it must have is on the disk, and nothing is removed before the
-/// name of what replaces it is there, too. So a machine may go down at any moment.
+/// are written in the background, and between them a journal of the messages that have come. A file
+/// gets its name once its whole content is on disk. A file is removed only when the name of its
+/// replacement is on disk, too. So a machine may go down at any moment.
 class Storage {
  public:
   using State = StateWriter::State;

@@ -25,18 +25,18 @@ class Channel {
     Injector::Rates faults{};
     Delivery::Policy delivery{};
 
-    /// `keeps`: what is sent outlives the connection.
+    /// `keeps`: sent messages are kept, so that they outlive the connection.
     static Terms of(const Job& job, bool keeps = false);
   };
   /// `token`: of its events in `poller`, which outlives it.
   Channel(net::Poller& poller, std::uint64_t token, Ends ends, Terms terms);
-  /// Says what was lost on purpose, and what came of that.
+  /// Says how many packets were lost on purpose, and the consequences.
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// A connection, in place of one that has ended: what the other end does not know to have arrived
-  /// is sent again.
+  /// Takes a connection in place of one that has ended. Messages that have perhaps not arrived are
+  /// sent again.
   void connect(net::ProvenPeer peer);
   void disconnect() { link_.reset(); }
   bool is_open() const { return link_ && link_->is_open(); }
@@ -69,7 +69,7 @@ class Channel {
     if (link_) link_->show_life();
   }
 
-  /// Blocks until the other end has what was sent, or the deadline has passed, or the connection
+  /// Blocks until the other end has all sent messages, the deadline has passed, or the connection
   /// has ended.
   void drain(base::Clock::time_point deadline);
   void close_gracefully(base::Clock::time_point deadline) {

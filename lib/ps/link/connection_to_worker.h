@@ -10,7 +10,7 @@ namespace tutti::ps {
 /// A server's connection to a worker.
 class ConnectionToWorker : public LinkOrChannel<LinkToWorker> {
  public:
-  /// A request, and what came of it in a message.
+  /// A request, and the message that brought it.
   using Take = std::function<void(const ToServer& request, net::ConstBytes message)>;
 
   using LinkOrChannel::LinkOrChannel;
@@ -22,8 +22,8 @@ class ConnectionToWorker : public LinkOrChannel<LinkToWorker> {
   void send(const Answer& answer);
   /// As of net::LinkEnd.
   void set_reading(bool wanted);
-  /// Whether a worker whose connection ends is lost is for the scheduler to say. Throws `internal`
-  /// for what is no request, or not of this worker.
+  /// If a worker's connection ends, the scheduler decides whether the worker is lost. Throws
+  /// `internal` for bytes that are no request, or do not come from this worker.
   void receive(const Take& take);
 
   Delivery& delivery() { return channel_.delivery(); }

@@ -33,7 +33,7 @@ class Delivery {
     std::uint64_t early = 0;     ///< packets that came before their turn
   };
 
-  /// Whether messages are kept, and when to send again what is not acknowledged; none: only when
+  /// Whether messages are kept, and when unacknowledged ones are sent again; none: only when
   /// `resend_all` is called.
   struct Policy {
     bool keeps = false;
@@ -44,20 +44,21 @@ class Delivery {
 
   /// Sending.
   void send(net::Bytes message, Time now, const Transmit& transmit);
-  /// Sends again what is due.
+  /// Sends the messages again that are due.
   void resend(Time now, const Transmit& transmit);
   /// Over another connection: tells the other end how far each has come, whether or not anything is
   /// owed, and sends again all that is kept.
   void resend_all(Time now, const Transmit& transmit);
   /// When `resend` has something to do.
   std::optional<Time> due() const;
-  /// Tells the other end what has arrived, if it keeps messages and does not know.
+  /// Acknowledges the messages that have arrived, if the other end keeps messages and does not know
+  /// it yet.
   void acknowledge(const Transmit& transmit);
   bool is_acknowledged() const { return kept_.empty(); }
 
-  /// Receiving: gives `take` what the packet brings that has not been delivered. Throws `internal`
-  /// for a packet that no process sends that follows the protocol, and `mismatch` where this end
-  /// was restored from something too old.
+  /// Receives a packet: passes its undelivered messages to `take`. Throws `internal` for a packet
+  /// that breaks the protocol, and `mismatch` if this end was restored from a state that is too
+  /// old.
   void receive(net::ConstBytes packet, const Take& take);
 
   /// The numbers up to which all messages have arrived here, and at the other end as far as this

@@ -33,7 +33,8 @@ struct Job {
   /// stays on this machine.
   bool has_secret = false;
   int listener = -1;        ///< that the scheduler takes over; -1: it listens by itself
-  std::string end_notices;  ///< where the launcher says who has ended; empty: there is none
+  std::string end_notices;  ///< the socket at which the launcher tells of ended processes; empty:
+                            ///< there is no launcher
   int verbose = 0;          ///< 1: connections are logged, 2: every message
   /// Between heartbeats, and how long they may be missing; unset: as the options say.
   std::optional<std::chrono::milliseconds> heartbeat_interval{};

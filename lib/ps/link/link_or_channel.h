@@ -7,8 +7,8 @@
 
 namespace tutti::ps {
 
-/// An end of what a worker and a server say to each other: over the quickest link that there is,
-/// or, where both keep what they say, over a channel that outlives its connections.
+/// An end of the connection between a worker and a server. It uses the quickest link that there is.
+/// If both ends keep their messages, it uses a channel that outlives its connections.
 template <typename Link>
 class LinkOrChannel {
  public:

@@ -26,8 +26,8 @@ class LinkToServer {
   bool shares_memory() const { return rooms_.has_value(); }
   void flush() { link_.flush(); }
   std::size_t unwritten_bytes() const { return link_.unwritten_bytes(); }
-  /// Calls `take` with every answer. A text: the link has ended, and why. Throws `internal` for
-  /// what is no answer.
+  /// Calls `take` with every answer. Returns a text with the reason if the link has ended. Throws
+  /// `internal` for bytes that are no answer.
   std::optional<std::string> receive(const std::function<void(const Answer&)>& take);
 
   /// In a forked child: closes the child's copy of the socket.

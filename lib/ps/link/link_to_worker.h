@@ -22,8 +22,8 @@ class LinkToWorker {
   void flush() { link_.flush(); }
   void set_reading(bool wanted) { link_.set_reading(wanted); }
   std::size_t unwritten_bytes() const { return link_.unwritten_bytes(); }
-  /// Calls `take` with every request. A text: the link has ended, and why. Throws `internal` for
-  /// what is no request.
+  /// Calls `take` with every request. Returns a text with the reason if the link has ended. Throws
+  /// `internal` for bytes that are no request.
   std::optional<std::string> receive(const std::function<void(const ToServer&)>& take);
   /// As of net::Connection.
   bool has_refused() const { return link_.has_refused(); }

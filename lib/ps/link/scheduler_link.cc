@@ -268,8 +268,8 @@ void SchedulerLink::await_word_of_end() {
 
 Welcome SchedulerLink::wait_for_welcome(bool asynchronous, const std::function<void()>& look) {
   std::optional<Welcome> welcome;
-  // The scheduler gives up at deadlines of its own, and then says who is missing. A server waits
-  // for that, however long: workers may not want another store for hours.
+  // The scheduler gives up at its own deadlines, and then says which processes are missing. A
+  // server waits for that however long it takes, because workers may want no other store for hours.
   std::string limit = base::create_limit(create_timeout_);
   auto deadline = role_ == Role::server ? Clock::time_point::max() : deadline_ + 5s;
   while (!welcome) {

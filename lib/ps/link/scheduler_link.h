@@ -51,9 +51,9 @@ class SchedulerLink {
     }
   }
 
-  /// Blocks until all nodes are there, a worker until all servers are ready. Throws what the
-  /// scheduler answers instead, and `aborted` where it says that the job is over. It adds host and
-  /// process to what is said.
+  /// Blocks until all nodes are there; a worker blocks until all servers are ready. Throws the
+  /// scheduler's failure if it answers with one, and `aborted` if the scheduler says that the job
+  /// is over. Adds host and process to `Register`.
   Welcome join(Register said, const std::function<void()>& look = {});
 
   void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
@@ -75,7 +75,7 @@ class SchedulerLink {
   /// is returned once.
   bool is_over() const { return over_; }
   bool takes_another() { return std::exchange(another_, false); }
-  /// Sends what is queued, and waits until the scheduler has it, a few seconds at most.
+  /// Sends the queued messages, and waits until the scheduler has them, for a few seconds at most.
   void close() TUTTI_EXCLUDES(mutex_);
   void abandon() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 

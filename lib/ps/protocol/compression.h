@@ -24,7 +24,8 @@ std::size_t encoded_bytes(Encoding encoding, DType dtype, std::size_t count);
 /// The elements of a contribution to this many of them, in its dtype.
 Tensor decoded(const Contribution& said, std::size_t count);
 
-/// A worker's side: keeps what it has not sent yet of each key, and adds it the next time.
+/// A worker's side. It keeps a residual of each key, which has not been sent yet, and adds it to
+/// the next gradient.
 class Compressor {
  public:
   /// Compresses the elements of a contribution to this shard of the value. Leaves them unchanged if

@@ -57,15 +57,15 @@ struct Held {
 struct Moment {
   int server = 0;
   std::uint64_t rounds = 0;  ///< the most that a value there had been in
-  bool is_last = false;      ///< it is what was left when all workers had done all they did
+  bool is_last = false;      ///< the state was left when all workers had left
 
   friend bool operator==(const Moment&, const Moment&) = default;
 };
 
 /// A state with which a server may begin.
 struct Brought {
-  std::uint64_t job = 0;     ///< whose state it is; 0: of none, for it is empty
-  std::vector<Held> held{};  ///< what is in it
+  std::uint64_t job = 0;     ///< the job of the state; 0 if the state is empty
+  std::vector<Held> held{};  ///< the pieces in it
   /// Only for a synchronous job: the moment of this server's own state. If it restores another
   /// job's state, the moments of all servers of that job.
   std::vector<Moment> moments{};
@@ -82,7 +82,7 @@ struct Register {
   std::uint16_t port = 0;
   int staleness = unbounded;  ///< of an asynchronous worker
   bool durable = false;       ///< of a server: it may be started again and goes on
-  bool keeps = false;         ///< of a server: what it and workers say outlives connections
+  bool keeps = false;         ///< of a server: messages between it and workers outlive connections
   /// For a server: the states with which it may begin, the older first. There are two if an earlier
   /// start was interrupted.
   std::vector<Brought> brings{};
@@ -157,10 +157,10 @@ struct Welcome {
   /// Keys of which servers brought only some of the pieces. Servers keep nothing of these.
   std::vector<Key> dropped{};
   Locality place{};               ///< of a worker
-  std::uint64_t begins_with = 0;  ///< of a server: of what it brings, the state of this job
-  std::string doubt{};            ///< of a worker: what may be wrong with that
+  std::uint64_t begins_with = 0;  ///< of a server: the job of the state that it is to begin with
+  std::string doubt{};            ///< of a worker: a doubt about that state
 };
-/// To a server: all are ready, so what it has made ready takes the place of all it had before.
+/// To a server: all servers are ready, so its prepared state takes the place of its old one.
 struct Begin {};
 /// Where the pieces of a value are: piece i, shard i of `pieces`. They go round the servers, so
 /// that what many pieces take here does not grow with their number; but of a value that servers
@@ -207,7 +207,7 @@ struct Returned {
   std::string address;
   std::uint16_t port = 0;
 };
-/// To a worker's process, whose `Stay` was heard.
+/// To a worker's process: answers its `Stay`.
 struct Staying {
   std::uint64_t membership = 0;  ///< not 0
 };
@@ -284,7 +284,7 @@ struct Withdrawal {
 struct Recall {
   enum class Step : std::uint8_t { hold, release, give_up };
   std::uint64_t sequence = 0;
-  std::uint64_t request = 0;         ///< the sequence of what is recalled
+  std::uint64_t request = 0;         ///< the sequence of the recalled request
   std::optional<PieceName> piece{};  ///< none: of a setting
   Step step = Step::hold;
   std::optional<Failure> failure{};  ///< of `give_up`
@@ -299,8 +299,9 @@ struct PullState {
   std::uint64_t sequence = 0;
   PieceName piece{};
 };
-/// Asks whom this worker's first request for a piece waits for; without a piece, its first setting.
-/// The answer's failure names them, at once; where there is none, it waits for nobody.
+/// Asks for which workers this worker's first request for a piece waits; without a piece, its first
+/// setting. The server answers at once, with a failure that names them. An answer without a failure
+/// means that it waits for nobody.
 struct FindMissing {
   std::uint64_t sequence = 0;
   std::optional<PieceName> piece{};

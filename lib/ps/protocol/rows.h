@@ -23,7 +23,7 @@ std::size_t count_of_rows(std::span<const std::int64_t> rows, const Shape& shape
 void gather_rows(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
                  std::size_t element_bytes, const std::byte* from, std::byte* to);
 
-/// Puts what was gathered where it belongs in the whole value.
+/// Puts the gathered elements at their places in the whole value.
 void scatter_rows(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
                   std::size_t element_bytes, const std::byte* from, std::byte* to_whole);
 

@@ -34,9 +34,9 @@ std::optional<Failure> objection_to_size(std::string_view call, const Key& key, 
 /// This piece's part of a whole value's state.
 optimizer::State part_of(const optimizer::State& whole, std::uint32_t piece, std::uint32_t pieces);
 
-/// The state with the arrays that the optimizer keeps now: where one is missing, as in the state of
-/// what was never updated, that of `fresh`, with which it begins. A state of another size or dtype,
-/// which may have been loaded, stays as it is.
+/// The state with all arrays that the optimizer keeps now. Takes an array that is missing, for
+/// example because the value was never updated, from the initial state `fresh`. A state of another
+/// size or dtype, which may have been loaded, stays unchanged.
 optimizer::State completed(optimizer::State state, optimizer::State fresh);
 
 /// The whole of parts, which are by piece and have the same arrays.

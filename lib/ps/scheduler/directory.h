@@ -25,8 +25,8 @@ class Directory {
     Held held;
     int server = 0;
   };
-  /// Before anything is placed: values whose pieces servers have already. Leaves out those of which
-  /// a piece is missing. Fails where one is there twice.
+  /// Places values whose pieces servers already have. Call it before any other value is placed.
+  /// Skips values that lack a piece. Fails if a piece occurs twice.
   std::optional<Failure> adopt(const std::vector<HeldBy>& pieces);
   /// The keys that `adopt` has left out.
   const std::vector<Key>& dropped() const { return dropped_; }

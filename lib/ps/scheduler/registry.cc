@@ -13,7 +13,7 @@
 namespace tutti::ps {
 namespace {
 
-/// Where it is, at the end of what is said of it.
+/// The node's place, for the end of a text about it.
 std::string place_of(const Register& said) {
   if (said.host.empty()) return "";
   return fmt::format(" (process {} on {})", said.process, base::printable(said.host, 64));
@@ -112,7 +112,8 @@ void Registry::give_up_barrier(base::Clock::duration limit) {
       fmt::format("barrier: worker{} {} did not come within {}", awaited.size() == 1 ? "" : "s",
                   fmt::join(awaited, ", "), base::key_limit(limit)),
       awaited}};
-  // Else who comes late would meet the others in their next one, and be one behind from then on.
+  // Otherwise a late worker would meet the others in their next barrier, and be one barrier behind
+  // from then on.
   given_up_.emplace(members_.at(*in_barrier_.begin()).barriers - 1, over);
   for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
 }
@@ -176,8 +177,8 @@ void Registry::lose(Node node, const std::string& reason) {
   const bool is_waited_for = said.role == Role::server && said.durable;
   members_.erase(it);
   in_barrier_.erase(node);
-  // Before all are there another process may take the place. Afterwards who needs nothing more may
-  // go.
+  // Before all are there, another process may take the place. Afterwards a node that needs nothing
+  // more may end.
   if (over_ || finished) return;
   if (!complete_) return note_gone(lost);
   if (!is_waited_for) return announce(lost);

@@ -36,21 +36,22 @@ class Registry {
   std::vector<int> servers_away() const;
   /// It has been away for this long, which is too long: it is lost.
   void give_up_on_server(int rank, base::Clock::duration limit);
-  /// Once all have come: the servers that are away, or read or write what they begin with.
+  /// Once all have come: the servers that are away, or that read or write the state with which they
+  /// begin.
   std::vector<int> servers_not_ready() const;
   /// They have not begun within this time: the job ends.
   void give_up_beginning(base::Clock::duration limit);
   /// The workers that others wait for in a barrier; none: nobody waits.
   std::vector<int> awaited_in_barrier() const;
-  /// They have not come within this time: the barrier is over for those who have, and for who comes
-  /// to it late.
+  /// The awaited workers have not come within this time. The barrier ends for the workers that have
+  /// come, and for those that come late.
   void give_up_barrier(base::Clock::duration limit);
   /// A process of the job has ended, whichever: until all are there this means that they never will
   /// be, which those that are there hear as soon as a worker is among them. Where none ever comes,
   /// nobody waits.
   void note_end(const Failure& failure);
-  /// Too much time has passed, and not all are there: tells those that are who is missing, and
-  /// who came and went.
+  /// Too much time has passed, and not all nodes are there. Tells those that are there which nodes
+  /// are missing, and which came and went.
   void give_up_waiting();
   /// SIGTERM or a failure of its own ends the scheduler: tells every node.
   void stop(const std::string& reason);
@@ -81,7 +82,7 @@ class Registry {
   struct Member {
     Register said;
     int rank = 0;
-    bool ready = false;     ///< a server: what it begins with is on its disk
+    bool ready = false;     ///< of a server: the state with which it begins is on its disk
     int barriers = 0;       ///< so many it has come to
     bool left = false;      ///< has said goodbye
     bool finished = false;  ///< needs nobody any more
@@ -137,8 +138,8 @@ class Registry {
   std::deque<std::string> gone_;            ///< the last that came, and went before all were there
   std::vector<Lost> lost_workers_;          ///< which a server that returns has not heard of
   Register kind_;                           ///< a worker's: of all
-  std::uint64_t begins_with_ = 0;           ///< whose state all servers begin with; 0: with none
-  std::string doubt_;                       ///< what may be wrong with that state
+  std::uint64_t begins_with_ = 0;           ///< the job whose state all servers begin with; 0: none
+  std::string doubt_;                       ///< a doubt about that state
   bool complete_ = false;                   ///< all have come
   bool begun_ = false;                      ///< all servers were ready
   bool over_ = false;

@@ -1,4 +1,5 @@
-// How nodes come to a job: who fits, who gets which rank, and how a durable server comes back.
+// How nodes come to a job: which nodes fit, which ranks they get, and how a durable server comes
+// back.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -101,7 +102,7 @@ std::optional<Failure> Registry::objection(const Register& said) const {
   return objection_to_more(said);
 }
 
-/// Servers know of a worker that is lost what it said last, and the others what they had from it.
+/// Servers know the last message of a lost worker, and the others know what they had got from it.
 std::optional<Failure> Registry::objection_to_more(const Register& said) const {
   const int wanted = wanted_count(said.role, size_);
   if (!complete_ && count(said.role) < wanted) return std::nullopt;
@@ -136,7 +137,7 @@ bool Registry::is_awaited(const Register& said) const {
   return said.role == Role::server && away_.contains(said.rank);
 }
 
-/// Until all servers were ready, each begins anew with what it had.
+/// Until all servers are ready, each server begins anew with its old state.
 std::optional<Failure> Registry::objection_to_return(const Register& said) const {
   if (said.durable && brings(said, job_to_come_back_with())) return std::nullopt;
   return Failure{ErrorCode::invalid_argument,

@@ -141,9 +141,10 @@ class Scheduler {
   net::Heartbeat heartbeat_;
   const std::chrono::milliseconds silence_limit_;
   net::Ticker ticker_;
-  const Clock::duration patience_;  ///< for who has not come, and for who is away
+  const Clock::duration patience_;  ///< for nodes that have not come, and for servers that are away
   const Clock::duration stall_report_after_;
-  const Clock::duration key_timeout_;           ///< for who has not begun, or not come to a barrier
+  const Clock::duration key_timeout_;  ///< for servers that have not begun, and for workers that
+                                       ///< have not come to a barrier
   std::optional<Clock::time_point> gather_by_;  ///< while some have come to a store, or may come
   /// Some processes wait for others.
   struct Wait {
@@ -177,7 +178,7 @@ Clock::time_point Scheduler::wake_up_by() const {
 bool Scheduler::run() {
   while (!stores_.is_over()) {
     const auto events = poller_.wait(wake_up_by());
-    // First: who is told to end says why.
+    // This comes first: a process that is told to end says why.
     hear_notices();
     for (const epoll_event& event : events) on_event(event.data.u64);
     welcome();
@@ -317,7 +318,7 @@ void Scheduler::flush() {
 
 void Scheduler::close() {
   const auto deadline = Clock::now() + 3s;
-  // A worker's process reads what it was told when it creates a store again.
+  // A worker's process reads this message when it creates a store again.
   std::erase_if(links_, [this](const auto& one) {
     if (stores_.is_process(one.first)) one.second->flush();
     return stores_.is_process(one.first);

@@ -23,12 +23,13 @@ struct StateHead {
   int staleness = unbounded;
 };
 
-/// A record of a journal: what has come from a worker, or that it is lost.
+/// A record of a journal: a worker's message, or the loss of a worker.
 struct JournalRecord {
   int worker = 0;
   bool is_loss = false;
-  std::uint64_t acknowledged = 0;  ///< of what the server had sent
-  net::ConstBytes message{};       ///< a request, or `Lost`
+  std::uint64_t acknowledged =
+      0;  ///< the number up to which the worker had acknowledged the server's messages
+  net::ConstBytes message{};  ///< a request, or `Lost`
 
   /// The bytes before the message.
   net::Bytes head() const;
@@ -47,7 +48,7 @@ struct Image {
   using Send = std::function<void(int worker, const Answer&)>;
 
   StateHead head;
-  std::shared_ptr<Send> send;  ///< what the table sends by
+  std::shared_ptr<Send> send;  ///< the function by which the table sends
   std::unique_ptr<Table> table;
   std::vector<Delivery> deliveries;  ///< by worker
 

@@ -119,8 +119,8 @@ bool Piece::is_held() const {
       queues_, [](const Queue& queue) { return !queue.empty() && queue.front().is_held; });
 }
 
-/// Why the worker's first request fails. Nobody can say what a lost worker would have done with one
-/// that it held.
+/// Why the worker's first request fails. Nobody knows whether a lost worker would have released a
+/// request that it held.
 std::optional<Failure> Piece::given_up(std::size_t worker) const {
   const Queued& request = queues_[worker].front();
   if (request.is_held && rules_.is_lost(worker)) return rules_.absent[worker];

@@ -36,8 +36,8 @@ class Piece {
   /// Holds, releases or gives up a contribution; does nothing if it is answered. Returns the
   /// workers for whose parts it waits; nothing if it waits for nobody.
   std::optional<Failure> recall(int worker, const Recall& said);
-  /// Executes what can be executed and answers through `rules.send`. Call it when requests have
-  /// been added and when a worker has become absent.
+  /// Executes the requests that can be executed, and answers through `rules.send`. Call it when
+  /// requests have been added and when a worker has become absent.
   void advance();
   /// Whether others wait and this worker has brought nothing.
   bool waits_for(int worker) const;
@@ -57,7 +57,7 @@ class Piece {
  private:
   struct Queued {
     std::variant<Contribution, Pull, PullState, Withdrawal> said;
-    std::vector<std::byte> data{};  ///< what a contribution refers to that nothing else keeps
+    std::vector<std::byte> data{};  ///< keeps memory to which a contribution refers
     bool is_held = false;           ///< its worker may give it up
     std::optional<Failure> given_up{};
   };

@@ -191,7 +191,7 @@ void Server::lose_worker(const Lost& lost) {
   const net::Bytes message = message_of(lost);
   note({.worker = lost.rank, .is_loss = true, .message = message});
   table_->lose(lost.rank, failure_of(lost));
-  // Nothing counts of what is left to read.
+  // Messages that are left to read do not count.
   workers_[static_cast<std::size_t>(lost.rank)]->disconnect();
 }
 

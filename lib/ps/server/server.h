@@ -96,7 +96,7 @@ class Server {
   std::unique_ptr<Table> table_;
   std::optional<Located> located_;
   bool told_to_begin_ = false;  ///< all servers are ready
-  bool has_begun_ = false;      ///< what it keeps is of this job
+  bool has_begun_ = false;      ///< the state that it keeps belongs to this job
   bool over_ = false;
   bool has_lost_ = false;  ///< a node of the job
 };

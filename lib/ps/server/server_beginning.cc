@@ -238,7 +238,7 @@ void Server::keep_beginning() {
   for (const FromScheduler& message : heard) hear_scheduler(message);
 }
 
-/// In the middle of the job: workers hear what they had not heard.
+/// In the middle of the job: workers get the messages that they had not got.
 void Server::go_on_from(Image& earlier) {
   use(earlier);
   for (std::size_t worker = 0; worker < workers_.size(); ++worker) {

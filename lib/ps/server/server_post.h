@@ -15,8 +15,8 @@ class ServerPost {
  public:
   ServerPost(const Job& job, const Options& options) : job_(job), options_(options) {}
 
-  /// The first call connects: by then a process has read what it brings, for which a scheduler
-  /// waits no longer than for one that has not come.
+  /// The first call connects. By then the process has read the states that it brings. The scheduler
+  /// waits for that no longer than for a process that has not come.
   SchedulerLink& link();
   /// From now on SIGTERM ends this process in an orderly way. Until then it ends it at once.
   void watch_termination();

@@ -11,8 +11,8 @@
 namespace tutti::ps {
 namespace {
 
-/// So many of a leader's are kept for those who have yet to make them. A worker further behind, or
-/// one that never makes any, is not compared with.
+/// The number of a leader's settings that are kept for workers that have not made them yet.
+/// Settings of a worker that is further behind are not compared.
 constexpr std::size_t most_applied = 1024;
 
 std::string_view name(const Setting& setting) {
@@ -151,8 +151,8 @@ void SettingsQueue::answer_all(const std::optional<Failure>& failure) {
   }
 }
 
-/// Why the worker's first one fails. Nobody can say what a lost worker would have done with one
-/// that it held.
+/// Why the worker's first setting fails. Nobody knows whether a lost worker would have released a
+/// setting that it held.
 std::optional<Failure> SettingsQueue::given_up(std::size_t worker) const {
   if (queues_[worker].empty()) return std::nullopt;
   const Queued& request = queues_[worker].front();

@@ -38,8 +38,8 @@ class SettingsQueue {
   /// The workers that have not made the setting for which this worker waits; nothing if it waits
   /// for nobody.
   std::optional<Failure> missing_for(int worker) const;
-  /// Applies what can be applied, and answers. Call it after `add`, when a worker has become
-  /// absent, and when a round is held no more.
+  /// Applies the settings that can be applied, and answers. Call it after `add`, when a worker has
+  /// become absent, and when a round is no longer held.
   void advance();
 
   void save(ArchiveWriter& to) const;

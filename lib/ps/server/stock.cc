@@ -38,8 +38,8 @@ Tensor part_of(const Tensor& whole, const Shard& part) {
   return tensor;
 }
 
-/// The job whose state is all that a server has any more, though another has only prepared it: its
-/// beginning was interrupted when all had theirs.
+/// A job whose state is the only one that some server still has, while another server has only
+/// prepared it. Its beginning was interrupted when all servers had prepared theirs.
 std::optional<std::uint64_t> interrupted_job(const std::vector<StateFiles>& all) {
   std::set<std::uint64_t> prepared;
   for (const StateFiles& files : all) {

@@ -109,7 +109,7 @@ void Table::add_to_piece(int worker, const Request& request) {
   piece.add(worker, request);
   const bool held_any = waiting_.held > 0;
   piece.advance();
-  // A round that was held has failed with what came.
+  // The message that came has made a held round fail.
   if (held_any && waiting_.held == 0) settings_.advance();
 }
 

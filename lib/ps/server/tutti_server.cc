@@ -92,7 +92,7 @@ void set_durable(tutti::Durability& durability, std::string_view text) {
   }
 }
 
-/// Options are words of their own, or end with "=" and what they take.
+/// An option is followed by its value as the next word, or by "=" and the value.
 class Words {
  public:
   explicit Words(std::vector<std::string> words) : words_(std::move(words)) {}

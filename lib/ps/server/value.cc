@@ -121,7 +121,7 @@ std::optional<Failure> Value::disagreement(std::span<const Contribution* const> 
   return Failure{ErrorCode::mismatch, text, std::move(ranks)};
 }
 
-/// A value of an earlier job stands in place of what the program begins with.
+/// A value of an earlier job takes the place of the program's initial value.
 Value::Result Value::initialise(const Contribution& said) {
   if (!stored_) return store(said);
   const bool fits = said.dtype == stored_->dtype() && said.shape == stored_->shape;
@@ -141,8 +141,9 @@ Value::Result Value::store(const Contribution& said) {
   return {.elements = stored_->elements};
 }
 
-/// In one pass, whose outputs may be the contributions' own memory. An average is over all workers,
-/// also where each one's push counts alone: so as many pushes do the same to the value.
+/// Merges in one pass. The outputs may be the contributions' own memory. An average divides by all
+/// workers, also if each push counts alone, so that equally many pushes have the same effect on the
+/// value.
 void Value::merge(std::span<const Contribution* const> contributions, std::span<void*> outs) const {
   const Contribution& first = *contributions.front();
   const std::size_t count = piece_of(first.shape).count();
@@ -194,7 +195,7 @@ std::optional<Failure> Value::objection_of_updater() const {
   }
 }
 
-/// Before the elements change: answers that are still on their way keep what they were.
+/// Before the elements change: answers that are on their way keep the old elements.
 void Value::stop_sharing() {
   if (stored_->elements.owner().use_count() == 1) return;
   const Tensor old = stored_->elements;
@@ -202,8 +203,8 @@ void Value::stop_sharing() {
   std::memcpy(stored_->elements.data(), old.data(), old.bytes());
 }
 
-/// Without an optimizer: into the rooms of those who want it and have one, and into a tensor where
-/// others want it or the value is to be it.
+/// Without an optimizer: merges into the rooms of the workers that want the result and have a room.
+/// Also merges into a tensor, if other workers want the result or if it becomes the value.
 Value::Result Value::sum(std::span<const Contribution* const> contributions) {
   const Contribution& first = *contributions.front();
   const Shape mine{static_cast<std::int64_t>(piece_of(first.shape).count())};

@@ -18,7 +18,8 @@ class Value {
 
   struct Result {
     std::optional<Failure> failure{};
-    Tensor elements{};  ///< for those who want them; nobody changes them while they are shared
+    Tensor
+        elements{};  ///< for the workers that want them; nobody changes them while they are shared
     std::size_t delivered = 0;  ///< so many bytes of them are in the rooms that have the place
 
     bool is_in(const Contribution& said) const {

@@ -56,7 +56,7 @@ void Value::load(ArchiveReader& from) {
     const Shape shape = from.shape();
     const net::ConstBytes bytes = from.bytes();
     const std::size_t count = piece_of(shape).count();
-    // Nothing is multiplied, for a product of what is said here may be too large for its type.
+    // Multiplies nothing, because a product of the numbers here may be too large for its type.
     const std::size_t element = size_of(dtype);
     if (bytes.size() / element != count || bytes.size() % element != 0) {
       throw Error(ErrorCode::invalid_argument,

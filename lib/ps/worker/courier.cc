@@ -1,5 +1,6 @@
-// The worker's thread: what it sends. courier_queue.cc has what holds that up, courier_events.cc
-// what it hears, courier_servers.cc how it reaches servers.
+// The worker's thread: the messages that it sends. courier_queue.cc has the waits before that,
+// courier_events.cc the messages that it receives, and courier_servers.cc its connections to
+// servers.
 #include "ps/worker/courier.h"
 
 #include <fmt/format.h>
@@ -280,7 +281,7 @@ std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
   return send_to(server, Withdrawal{sequence, name, *call.kind, *call.withdrawn});
 }
 
-/// A server that reads no more of a worker far ahead has to read what this says.
+/// A server that has stopped reading a worker which is far ahead has to read this message.
 void Courier::send_about(std::size_t server, const ToServer& said) {
   if (const auto* const recall = std::get_if<Recall>(&said)) {
     recalled_[server].last = recall->sequence;

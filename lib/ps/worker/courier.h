@@ -132,7 +132,7 @@ class Courier {
   int rank_ = 0;
   bool asynchronous_ = false;
   std::map<Key, Places> placed_;
-  std::set<Key> asked_;          ///< whose placement is on its way
+  std::set<Key> asked_;          ///< keys whose placement is on its way
   bool all_are_placed_ = false;  ///< the scheduler has told of all there are
   std::deque<WorkItem> queue_;
   /// The front of the queue, which cannot be sent yet.
@@ -159,7 +159,7 @@ class Courier {
     std::string limit{};  ///< that this was set by, with its option
     std::optional<net::Approach> call{};
     base::Clock::time_point due{};  ///< the next call, or the end of one that nobody answers
-    std::string last_call{};        ///< what came of it
+    std::string last_call{};        ///< the outcome
   };
   bool meet(std::size_t server, Absent& absent, base::Clock::time_point now);
   std::map<std::size_t, Absent> absent_;

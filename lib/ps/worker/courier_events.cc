@@ -1,4 +1,4 @@
-// The worker's thread: what it hears, and how it ends.
+// The worker's thread: the messages that it receives, and its end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using base::Clock;
 
-/// How long the scheduler may take to say who was lost.
+/// How long the scheduler may take to say which process was lost.
 constexpr Clock::duration cause_is_heard = std::chrono::seconds(2);
 /// So often, while a server that is away is called.
 constexpr Clock::duration call_is_looked_at = std::chrono::milliseconds(20);
@@ -58,7 +58,8 @@ void Courier::place(const Placement& placement) {
   placed_[placement.key] = placement.places;
 }
 
-/// A lost worker ends a synchronous store. In an asynchronous one the servers fail what needs it.
+/// A lost worker ends a synchronous store. In an asynchronous store the servers fail the calls that
+/// need it.
 void Courier::on_lost(const Lost& lost) {
   ++worker_.lost_nodes_;
   if (finished_) return;
@@ -149,7 +150,7 @@ void Courier::finish(Meeting& meeting, const std::exception_ptr& failure) {
   }
 }
 
-/// The same failure, and what it ends.
+/// The same failure, with the calls that it ends.
 std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const {
   try {
     std::rethrow_exception(failure);

@@ -89,7 +89,7 @@ net::Identity Courier::identity(std::size_t server) const {
 void Courier::reach(std::size_t server, Clock::time_point deadline) {
   std::vector<net::Candidate> candidates;
   candidates.push_back(candidate_for(server));
-  // Meanwhile the scheduler says who is lost.
+  // Meanwhile the scheduler says which process is lost.
   const auto look = [this] {
     try {
       scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
@@ -106,7 +106,7 @@ void Courier::reach(std::size_t server, Clock::time_point deadline) {
       patience);
 }
 
-/// For as long as for who has not come to the job.
+/// Waits as long as for a process that has not come to the job.
 void Courier::wait_for(std::size_t server, const std::string& why) {
   if (server >= servers_.size() || finished_) return;
   servers_[server]->disconnect();

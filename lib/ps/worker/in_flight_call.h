@@ -22,8 +22,8 @@ struct Task {
   int root = 0;
   DType dtype = DType::f32;
   Shape shape{};
-  Tensor in{};                 ///< what this worker contributes; where it brings nothing, empty
-  std::vector<Tensor> outs{};  ///< for what comes back
+  Tensor in{};                 ///< this worker's contribution; empty if it contributes nothing
+  std::vector<Tensor> outs{};  ///< for the results
   /// For a pull: only these rows, ascending. The others become zeros.
   std::optional<std::vector<std::int64_t>> rows{};
   int priority = 0;
@@ -48,7 +48,7 @@ struct InFlightCall {
   /// For a task: the reason why its unsent pieces will not be sent.
   std::optional<Failure> withdrawn{};
   base::Clock::time_point begun{};
-  /// Takes what the answer for one of so many pieces brings; none: it is for the outputs.
+  /// Takes the data of the answer for one of so many pieces; none: the data are for the outputs.
   std::function<void(std::uint32_t piece, std::uint32_t pieces, std::span<const std::byte> data)>
       take{};
   std::size_t unanswered = 0;  ///< also those requests that are still to be sent
@@ -57,12 +57,13 @@ struct InFlightCall {
   std::uint32_t failed_piece = 0;
   bool is_executed = false;   ///< a server has executed a part of it in a round, or counts it
   bool is_overdue = false;    ///< its time limit has passed
-  bool is_undecided = false;  ///< and servers hold what was sent of it: nothing more is sent
+  bool is_undecided = false;  ///< and servers hold the parts that were sent: nothing more is sent
 
   /// It ends alike on all workers, within a round.
   bool takes_part() const { return kind || is_setting; }
 
-  /// The newest answer to who is missing, of a server that still has to answer the call.
+  /// The newest answer to the question which workers are missing, from a server that still has to
+  /// answer the call.
   struct Missing {
     std::size_t server = 0;
     Failure who{};

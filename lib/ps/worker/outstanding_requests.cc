@@ -16,7 +16,8 @@ namespace {
 
 using base::Clock;
 
-/// When to ask for what is needed then: a server that is well answers in that time.
+/// When to ask, so that the answer is there when it is needed: a healthy server answers in that
+/// time.
 Clock::duration asked_by(Clock::duration needed) {
   constexpr Clock::duration most_before = std::chrono::seconds(5);
   return needed - std::min(needed / 4, most_before);
@@ -218,10 +219,10 @@ std::optional<Clock::time_point> OutstandingRequests::limit_of(const InFlightCal
   return slow == slow_.end() ? limit : std::max(limit, slow->second + limits_.timeout);
 }
 
-/// The servers are asked about a call shortly before its end. Where they could not be asked in
-/// time, this worker was stopped, or a server was away whose answer may have gone with the
-/// connection. So the time that has passed says nothing of the servers, and a call that reads has
-/// all of it once more. (One that takes part in rounds is recalled, which asks the servers.)
+/// The worker asks the servers about a call shortly before the end of its time. If it could not ask
+/// in time, this worker was stopped, or a server was away, whose answer may have been lost with the
+/// connection. Then the passed time says nothing about the servers, and a call that reads gets the
+/// whole time once more. (A call that takes part in rounds is recalled, which asks the servers.)
 void OutstandingRequests::give_time_anew(Clock::time_point now) {
   const Clock::duration in_time = (asked_by(limits_.timeout) + limits_.timeout) / 2;
   for (auto it = first_unasked(); it != calls_.end() && now - (*it)->begun > in_time; ++it) {
@@ -246,7 +247,7 @@ void OutstandingRequests::ask(Clock::time_point now) {
   if (!about.empty()) ask_about(about);
 }
 
-/// Each server once about each call: what is wanted of its pieces is wanted of the first.
+/// Asks each server once about each call: the first piece stands for all pieces of that server.
 void OutstandingRequests::ask_about(const std::set<const InFlightCall*>& calls) {
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     auto left = calls;
@@ -287,7 +288,7 @@ void OutstandingRequests::report(Clock::time_point now) {
   next_report_ = 2 * waited;
 }
 
-/// Those whose time limit has just passed.
+/// The calls whose time limit has just passed.
 std::vector<std::shared_ptr<InFlightCall>> OutstandingRequests::late_calls(
     Clock::time_point now) const {
   std::vector<std::shared_ptr<InFlightCall>> late;
@@ -371,8 +372,8 @@ std::shared_ptr<base::Completion> OutstandingRequests::awaiting(std::size_t serv
   return it == waiting_[server].end() ? nullptr : it->second.call->completion;
 }
 
-/// "server 1", which may have said who is missing; of a call of which nothing has been sent: "the
-/// servers".
+/// "server 1", which may have said which workers are missing. "the servers", if nothing of the call
+/// has been sent.
 std::string OutstandingRequests::awaited(const InFlightCall& call) const {
   if (call.missing) return fmt::format("server {}", call.missing->server);
   for (std::size_t server = 0; server < waiting_.size(); ++server) {

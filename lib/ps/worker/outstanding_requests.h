@@ -33,7 +33,8 @@ struct Limits {
   base::Clock::duration timeout{};
   /// A server that does not answer a recall for so long is lost.
   base::Clock::duration answer_within{};
-  /// Sends a request about a call to this server: who is missing, or that it is recalled.
+  /// Sends a request about a call to this server: the question which workers are missing, or a
+  /// recall.
   std::function<void(std::size_t server, const ToServer& request)> send{};
   std::function<base::Clock::time_point()> clock = base::Clock::now;
 };
@@ -55,15 +56,15 @@ class OutstandingRequests {
   /// it and of its answer the window counts. `prepares`: it is executed before the call's round.
   std::uint64_t add(std::size_t server, std::shared_ptr<InFlightCall> call, std::uint32_t piece,
                     std::uint32_t pieces, std::size_t bytes = 0, bool prepares = false);
-  /// Puts what came into the outputs, and finishes the call with its last answer. An answer to
-  /// nothing that waits is ignored: the call has ended before. Throws `internal` if the server sent
-  /// another number of elements.
+  /// Puts the answer's elements into the outputs, and finishes the call with its last answer.
+  /// Ignores an answer for which no request waits, because the call has ended before. Throws
+  /// `internal` if the server sent another number of elements.
   void take(std::size_t server, const Answer& answer);
   /// Ends every call.
   void fail_all(const std::exception_ptr& failure);
   /// Ends calls that have taken too long, or begins to recall them (`Recalls`), and logs those that
-  /// take long. Shortly before, it asks the servers who is missing, so that report and error can
-  /// name them. Call it when `due` says. Throws what ends the store.
+  /// take long. Shortly before, it asks the servers which workers are missing, so that report and
+  /// error can name them. Call it when `due` says. Throws what ends the store.
   void look(base::Clock::time_point now);
   /// None: no call is under way.
   std::optional<base::Clock::time_point> due() const;
@@ -109,7 +110,7 @@ class OutstandingRequests {
   WorkerTally& tally_;
   Calls calls_;                          ///< since they began; the first is not over
   std::vector<BySequence> waiting_;      ///< by server
-  std::vector<Questions> questions_;     ///< by server: who is missing in this call?
+  std::vector<Questions> questions_;     ///< by server: which workers are missing in this call?
   std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
   Window window_;
   Recalls recalls_;

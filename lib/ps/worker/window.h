@@ -26,7 +26,7 @@ class Window {
 
   /// Whether one more request may be sent to this server.
   bool lets_through(std::size_t server);
-  /// A request leaves: the larger of what it brings and what its answer will bring.
+  /// A request leaves. `bytes`: those of the request or of its answer, whichever are more.
   void send(std::size_t server, std::size_t bytes, Time now);
   /// Such a request is answered, or given up.
   void answer(std::size_t server, std::size_t bytes, Time now);

@@ -11,8 +11,8 @@
 namespace tutti::ps {
 namespace {
 
-/// Calls `begin`. The launcher reads the log: the process that is missing began what this one fails
-/// of.
+/// Calls `begin`. The launcher reads the log: the missing process began the failure that this one
+/// reports.
 template <typename Begin>
 auto logged(const Begin& begin) {
   try {
@@ -140,7 +140,7 @@ void Worker::load_states(std::optional<optimizer::Saved> saved, std::optional<Fa
   // A load that fails leaves the optimizer as it is, and so how other keys are kept.
   const bool whole = load.optimizer ? needs_whole(*load.optimizer) : keeps_whole_.load();
   change(load, "load_optimizer_states", std::move(states), whole);
-  // Worker 0 alone has read whose states they are.
+  // Only worker 0 has read which optimizer the states belong to, so this asks the servers.
   keeps_whole_ = needs_whole(*ask(false).optimizer);
 }
 

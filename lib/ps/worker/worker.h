@@ -65,7 +65,8 @@ class Worker {
 
   /// Never waits. Throws the error that ended the worker.
   void submit(std::vector<Task> tasks, std::shared_ptr<base::Completion> completion);
-  /// These block, and throw what came back. Not for a callback, which runs on the worker's thread.
+  /// These functions block, and throw the failure of the answer. A callback must not call them,
+  /// because it runs on the worker's thread.
   void barrier() TUTTI_EXCLUDES(meeting_);
   void set_optimizer(const Optimizer& optimizer);
   void set_compression(const Compression& compression);
@@ -73,8 +74,9 @@ class Worker {
   optimizer::Saved states() { return ask(true); }
   /// Worker 0 says what to load, or why there is nothing; the others say nothing.
   void load_states(std::optional<optimizer::Saved> saved, std::optional<Failure> failure);
-  /// Leaves the job: waits for the calls under way, then until all workers have left. Throws what
-  /// has ended the worker, if it has and no call had told the program. Does nothing a second time.
+  /// Leaves the job: waits for the calls under way, and then until all workers have left. If the
+  /// worker has ended by an error that no call has told the program, throws that error. A second
+  /// call does nothing.
   void close() TUTTI_EXCLUDES(meeting_);
 
   /// Nodes that were lost since the start.
@@ -94,11 +96,11 @@ class Worker {
   static bool needs_whole(const Optimizer& optimizer);
   void post_and_wait(WorkItem submission, const std::shared_ptr<base::Completion>& completion);
   std::vector<WorkItem> take_posted() TUTTI_EXCLUDES(mutex_);
-  /// The worker is of no use any more; what was posted and not taken is returned.
+  /// The worker has ended. Returns the posted items that nobody has taken.
   std::vector<WorkItem> end_with(const std::exception_ptr& failure) TUTTI_EXCLUDES(mutex_);
   /// Before this call fails with what ends the worker: the program may hear of it there.
   void note_ended(const std::shared_ptr<base::Completion>& call) TUTTI_EXCLUDES(mutex_);
-  /// The program knows what has ended the worker.
+  /// The program knows the error that has ended the worker.
   bool has_told() TUTTI_EXCLUDES(mutex_);
 
   const int size_;
