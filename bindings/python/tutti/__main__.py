@@ -28,7 +28,7 @@ def read(script):
 
 
 def run(code, path, words):
-    """As `python SCRIPT` would: the script sees itself as the program."""
+    """Runs the script as `python SCRIPT` would: the script sees itself as the program."""
     program = types.ModuleType("__main__")
     program.__dict__.update(__file__=path, __builtins__=__builtins__)
     sys.modules["__main__"] = program

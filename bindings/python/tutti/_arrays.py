@@ -1,4 +1,4 @@
-"""Why an array cannot be used in place, and what to do about it; shapes and dtypes as users give them."""
+"""Says why an array cannot be used in place, and what to do about it. Reads shapes and dtypes as users give them."""
 import operator
 import sys
 
@@ -29,8 +29,9 @@ def is_torch(thing):
 
 
 def pinned(tensor):
-    """What keeps the memory of torch's tensor for as long as it lives. Detached, it keeps that memory where set_ gives
-    the tensor another; and what numpy has seen torch does not resize from then on."""
+    """An object that keeps the memory of torch's tensor alive. It is detached, so it keeps that memory even if set_
+    gives the tensor another. numpy has seen it, so from then on torch does not resize the memory.
+    """
     torch, tensor = sys.modules["torch"], tensor.detach()
     if tensor.dtype is torch.bfloat16:
         tensor = tensor.view(torch.int16)
@@ -49,7 +50,7 @@ def memory_of(tensor, written):
 
 
 def is_masked(array):
-    """The extension asks the same of arrays of numpy's subclasses."""
+    """Whether it is a masked array. The extension asks the same of arrays of numpy's subclasses."""
     return isinstance(array, np.ndarray) and hasattr(array, "mask")
 
 
@@ -62,7 +63,7 @@ def library_of(thing):
 
 
 def dtype_name(dtype):
-    """Of what numpy takes for a dtype, of torch's, or of "bfloat16", which numpy itself lacks."""
+    """The name of a dtype of numpy or torch, or of "bfloat16", which numpy itself lacks."""
     if library_of(dtype) == "torch":
         return str(dtype).removeprefix("torch.")
     return "bfloat16" if str(dtype) == "bfloat16" else np.dtype(dtype).name
@@ -79,7 +80,7 @@ def allocatable(dtype):
 
 
 def numpy_dtype(name):
-    """What numpy calls it: bfloat16 comes from a package of its own."""
+    """numpy's dtype of this name. bfloat16 comes from a package of its own."""
     if name != "bfloat16":
         return np.dtype(name)
     try:
@@ -118,7 +119,7 @@ ONLY_MOVED = "broadcast, allgather and all_to_all take it as it is"
 
 
 def not_added(what, advice):
-    """Why an array of another dtype is refused where its elements would be added."""
+    """Why an array of another dtype is refused if its elements would be added."""
     return f"{what} cannot be added up, as {', '.join(DTYPES)} can; {advice}. {ONLY_MOVED}"
 
 
@@ -154,7 +155,7 @@ def numpys_advice(dtype):
 
 
 def is_movable(dtype):
-    """Whether arrays of this dtype of numpy's can be moved; the extension asks the same."""
+    """Whether arrays of this dtype of numpy can be moved. The extension asks the same."""
     return (dtype.kind in "biufcmM" or dtype.kind == "V" and dtype.type is not np.void) and \
         dtype.itemsize in (1, 2, 4, 8, 16)
 
@@ -184,7 +185,7 @@ def of_numpy(array, written, moved):
 
 
 def of_jax(array, written):
-    """Why jax's array is refused; None where it is for no reason of jax's."""
+    """Why jax's array is refused. None if jax is not the reason."""
     if library_of(array) == "jax" and is_traced(array):
         return ("inside jax.jit and jax.grad there are no values yet; call tutti outside of them, on what they return")
     if written:
@@ -195,7 +196,7 @@ def of_jax(array, written):
 
 
 def why_refused(array, written, moved):
-    """The exception for an array that the extension could not read, or not write where `written`.
+    """The exception for an array that the extension could not read, or, with `written`, could not write.
 
     moved: the call only moves the elements.
     """

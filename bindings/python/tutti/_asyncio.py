@@ -1,11 +1,13 @@
-"""`await pending`. Imported when first used: asyncio takes longer to import than all the rest."""
+"""Implements `await pending`. It is imported when it is first used, because asyncio takes longer to import than all the
+rest.
+"""
 import asyncio
 
 from tutti import _core
 
 
 def wait(pending):
-    """The generator behind Pending.__await__. Returns the call's result; raises what it failed with."""
+    """The generator behind Pending.__await__. Returns the call's result, or raises the call's error."""
     if not pending.done():
         loop = asyncio.get_running_loop()
         future = loop.create_future()

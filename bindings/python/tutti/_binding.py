@@ -1,4 +1,4 @@
-"""Whether mpirun left this process the cores that it wants."""
+"""Checks whether mpirun left this process the cores that it wants."""
 import os
 
 QUIET = ("off", "critical", "error")
@@ -16,13 +16,13 @@ def threads_of(core):
 
 
 def threads_wanted():
-    """OMP_NUM_THREADS, whose first number is for the outermost level; without it one for each processor."""
+    """OMP_NUM_THREADS, whose first number is for the outermost level. Without it, one thread for each processor."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(first) if first.isdigit() else os.cpu_count() or 1
 
 
 def warning(allowed):
-    """What to say when these are the processors that this process may use; nothing when all is well."""
+    """The warning if these are the processors that this process may use; nothing if all is well."""
     bound_by_mpirun = os.environ.get("OMPI_MCA_orte_bound_at_launch") == "1"
     if not bound_by_mpirun or not allowed <= threads_of(min(allowed)) or threads_wanted() <= len(allowed):
         return None
@@ -31,7 +31,7 @@ def warning(allowed):
 
 
 def warn(log_level):
-    """One line for each machine, from the first rank on it, however many stores it creates."""
+    """Logs one line for each machine, from the first rank on it, however many stores it creates."""
     global said  # pylint: disable=global-statement
     if said or os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") != "0":
         return

@@ -1,4 +1,4 @@
-"""The package's own threads, which run what is called back when a call is done: the library's must not wait."""
+"""The package's own threads, which run callbacks of calls that are done: the library's threads must not wait."""
 import atexit
 import functools
 import os
@@ -41,7 +41,7 @@ def _run(queue):
 
 
 def _stop(queue, thread, process):
-    """Calls that are done have been called back when the interpreter ends."""
+    """Runs the callbacks of calls that are done before the interpreter ends."""
     if process != os.getpid():
         return
     queue.close()

@@ -1,4 +1,4 @@
-"""Arrays on a GPU as other libraries have them: where they lie, and the stream in which their library works."""
+"""Arrays on a GPU of other libraries: where they lie, and the stream in which their library works."""
 import sys
 
 from tutti.errors import InvalidArgumentError
@@ -8,7 +8,7 @@ LEGACY = 1
 
 
 def place(array):
-    """The GPU's number, and the handle of the stream that has the work of the array's library until now."""
+    """The GPU's number, and the handle of the stream that holds the work of the array's library so far."""
     if is_a(array, "torch", "Tensor"):
         return array.device.index, sys.modules["torch"].cuda.current_stream(array.device).cuda_stream
     if is_a(array, "cupy", "ndarray"):
@@ -20,10 +20,10 @@ def place(array):
 
 
 def capsule(array):
-    """DLPack's, without a wait of this thread. None: the library has none.
+    """DLPack's capsule, without a wait of this thread. None if the library has none.
 
     -1 asks torch and cupy to order nothing: `place` knows their stream. Any other library makes the legacy stream
-    follow its work, which may be in streams of its own that the legacy stream does not wait for otherwise.
+    follow its work. Its work may be in streams of its own, for which the legacy stream does not wait otherwise.
     """
     if not hasattr(array, "__dlpack__"):
         return None
@@ -32,13 +32,13 @@ def capsule(array):
 
 
 def is_a(array, library, kind):
-    """Whether the array is of that class of a library, which is not imported for the question."""
+    """Whether the array is of that class of a library. Does not import the library for the question."""
     module = sys.modules.get(library)
     return module is not None and isinstance(array, getattr(module, kind))
 
 
 def interface(array, written):
-    """The address, shape and dtype of an array that speaks CUDA's array interface alone."""
+    """The address, shape and dtype of an array that only supports CUDA's array interface."""
     found = array.__cuda_array_interface__
     kind, (address, read_only) = found["typestr"], found["data"]
     what = f"this {type(array).__name__} of shape {found['shape']} and type {kind!r}"
@@ -67,7 +67,7 @@ def contiguous(shape, item):
 
 
 def handle(stream):
-    """The handle of a stream: an int, or what torch, cupy or a library with __cuda_stream__ call one."""
+    """The handle of a stream: an int, or a stream of torch, of cupy, or of a library with __cuda_stream__."""
     if hasattr(stream, "__cuda_stream__"):
         return stream.__cuda_stream__()[1]
     for name in ("cuda_stream", "ptr"):

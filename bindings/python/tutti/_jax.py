@@ -1,4 +1,6 @@
-"""Arrays of jax, which never change: what a call would write to one comes back as a new one. Imported where jax is."""
+"""Arrays of jax, which never change: the results that a call would write to one come back as a new one. Imported if jax
+    is.
+"""
 import sys
 
 import numpy as np
@@ -8,7 +10,9 @@ from tutti._core import Pending
 
 
 def is_array(value):
-    """Tracers, which have no values yet, and keys of random numbers are left to the extension, which refuses them."""
+    """Whether it is an array of jax. Leaves tracers, which have no values yet, and keys of random numbers to the
+    extension, which refuses them.
+    """
     return (isinstance(value, sys.modules["jax"].Array) and not is_traced(value)
             and isinstance(value.dtype, np.dtype))
 
@@ -18,7 +22,7 @@ def is_among(values):
 
 
 def with_places(values, place):
-    """The values, with `place(array)` of numpy's for each array of jax's."""
+    """The values, with `place(array)`, an array of numpy, for each array of jax."""
     if isinstance(values, (list, tuple)):
         return [with_places(value, place) for value in values]
     return place(values) if is_array(values) else values
@@ -33,14 +37,14 @@ def copied(array):
 
 
 def filled(places, values):
-    """The values, with a new array of jax's for each of theirs, made of its place."""
+    """The values, with a new array of jax, made of its place, for each array of jax."""
     if isinstance(values, (list, tuple)):
         return [filled(*pair) for pair in zip(places, values)]
     return sys.modules["jax"].numpy.asarray(places) if is_array(values) else values
 
 
 class Returned(Pending):
-    """Of a call with arrays of jax's, for which it has written to arrays of numpy's."""
+    """The outcome of a call with arrays of jax. The call has written its results to arrays of numpy."""
 
     def __init__(self, pending, places, values):
         super().__init__(pending)
@@ -52,6 +56,6 @@ class Returned(Pending):
 
 
 def returned(values, place, submit):
-    """The pending of a call whose results go to the places for these values."""
+    """The Pending of a call whose results go to the places for these values."""
     places = with_places(values, place)
     return Returned(submit(places), places, values)

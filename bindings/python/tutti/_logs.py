@@ -1,4 +1,5 @@
-"""The library's log in Python's logging, for programs that have configured it; else it goes to stderr."""
+"""Passes the library's log to Python's logging, in programs that have configured it. Otherwise the log goes to stderr.
+"""
 import atexit
 import logging
 import os
@@ -15,7 +16,7 @@ _follower = None  # the process whose log goes there
 
 
 def follow():
-    """From now on the logger 'tutti' gets the lines, if somebody handles what it gets."""
+    """From now on the logger 'tutti' gets the lines, if it has a handler."""
     global _follower  # pylint: disable=global-statement
     if _follower == os.getpid() or not LOGGER.hasHandlers():
         return

@@ -1,4 +1,4 @@
-"""What to do where the extension does not load: a library that it was built for is missing, or is another."""
+"""Says what to do if the extension does not load: a library that it was built for is missing, or is another version."""
 import re
 
 #: The MPI whose library has this name.
@@ -11,7 +11,7 @@ WHAT_TO_DO = ("Install the MPI that tutti was built for (Open MPI on Debian: apt
 
 
 def explained(error):
-    """The exception to raise instead: the same one where nothing is known of the reason."""
+    """The exception to raise instead. The same one if nothing is known of the reason."""
     text, missing = str(error), MISSING.search(str(error))
     if OTHER_MPI.search(text):
         return ImportError(f"this tutti was built for another MPI than the one that the system finds ({text}). "

@@ -20,7 +20,7 @@ WARMUP, MOST_TURNS, LEAST_TURNS = 3, 1000, 5
 
 
 def size(text):
-    """64K as a number; argparse names this function where it cannot."""
+    """64K as a number. argparse shows this function's name if it cannot convert a text."""
     unit = UNITS.get(text[-1:].upper(), 1)
     number = int(text[:-1] if unit > 1 else text)
     if not 1 <= number * unit <= 1 << 40:
@@ -88,8 +88,9 @@ def contestants(kv, impl):
 
 
 def meeting(kv):
-    """What lets all ranks begin together: MPI's barrier, where mpi4py gives it, which each rank leaves while it polls.
-    From the store's a rank wakes, up to 100 us after another."""
+    """A function by which all ranks begin together. It is MPI's barrier if mpi4py is there: a rank that polls leaves it
+    at once. From the store's barrier a rank wakes up to 100 us after another.
+    """
     if importlib.util.find_spec("mpi4py") is None:
         return kv.barrier
     from mpi4py import MPI  # pylint: disable=import-outside-toplevel
@@ -97,7 +98,7 @@ def meeting(kv):
 
 
 class Trial:
-    """One size: what each contestant sums, and how long it takes."""
+    """One size: the arrays that each contestant sums, and how long it takes."""
 
     def __init__(self, kv, dtype, count, meet):
         self.kv, self.meet = kv, meet
@@ -107,7 +108,9 @@ class Trial:
         self.sums = (np.resize(np.arange(3), count) * kv.num_workers + 1).astype(dtype)
 
     def turn(self, call):
-        """The seconds that a sum takes on this rank. All ranks begin together, but for what a meeting's end takes."""
+        """The seconds that a sum takes on this rank. All ranks begin together, up to the differences with which a
+        barrier ends.
+        """
         self.outs[:1] = 0
         self.meet()
         begin = time.perf_counter()
@@ -161,7 +164,7 @@ def print_row(row):
 
 
 def measure(kv, given):
-    """The rows, which rank 0 prints as they come."""
+    """Yields the rows, which rank 0 prints as they come."""
     calls, rows, meet = contestants(kv, given.impl), [], meeting(kv)
     if kv.rank == 0:
         print(f"pushpull of {given.dtype}, {kv.num_workers} ranks; an iteration lasts as long as its slowest rank, "

@@ -1,4 +1,4 @@
-"""Under which names MXNet finds tutti's stores."""
+"""The names under which MXNet finds tutti's stores."""
 import difflib
 import functools
 import os
@@ -22,8 +22,9 @@ def names():
 
 
 def check(name):
-    """MXNet makes a local store of a name that nobody knows, with which each rank trains alone; with "dist" in it, it
-    waits for servers."""
+    """Refuses a name that nobody knows. MXNet would make a local store of it, with which each rank trains alone; if the
+    name has "dist" in it, MXNet would wait for servers.
+    """
     lower = name.lower()
     if lower in KVStoreBase.kv_registry or lower in NATIVE or "p3" in lower and "TUTTI_MODE" not in os.environ:
         return

@@ -1,4 +1,4 @@
-"""What MXNet's training loops do not do for a store that is registered with them."""
+"""Adds to MXNet's training loops the steps that a registered store needs."""
 import functools
 
 from mxnet import kvstore as stores, model
@@ -15,8 +15,9 @@ def _ours(kvstore):
 
 
 def _of_one_user(kvstore, kind):
-    """Of our stores the user's own part, for users share keys. MXNet is given no name: of one in capitals it makes no
-    store at all for one device."""
+    """Gives each user a part of our store of its own, because users share keys. MXNet gets no name: of a name in
+    capitals it makes no store at all for one device.
+    """
     if isinstance(kvstore, str):
         check(kvstore)
     if not _ours(kvstore):
@@ -27,7 +28,9 @@ def _of_one_user(kvstore, kind):
 def _making(native):
     @functools.wraps(native)
     def make(trainer, *args, **given):
-        """MXNet's own asks for the store in the first step, which ranks may come to in another order of Trainers."""
+        """Makes the store now. MXNet would ask for it in the first step, to which ranks may come in different orders of
+        Trainers.
+        """
         native(trainer, *args, **given)
         trainer._kvstore_params["kvstore"] = _of_one_user(trainer._kvstore_params["kvstore"], "Trainer")
     return make
@@ -41,7 +44,7 @@ def _creating(native):
 
 def _setting_up(native):
     def set_up(trainer):
-        """MXNet would ask for a store that updates weights, or say that it cannot use this one."""
+        """MXNet's own function would ask for a store that updates weights, or say that it cannot use this one."""
         sparse = [kind for kind, is_so in (("weights", trainer._contains_sparse_weight),
                                            ("gradients", trainer._contains_sparse_grad)) if is_so]
         kvstore = trainer._kvstore_params["kvstore"]
@@ -54,7 +57,7 @@ def _setting_up(native):
 
 def _initializing(native):
     def initialize(kvstore, param_arrays, arg_params, param_names, update_on_kvstore):
-        """MXNet's own copies nothing back where workers update, and so would each keep its own first weights."""
+        """MXNet's own function copies nothing back if workers update, so each would keep its own first weights."""
         native(kvstore, param_arrays, arg_params, param_names, update_on_kvstore)
         if isinstance(kvstore, Store) and not update_on_kvstore:
             for name, arrays in zip(param_names, param_arrays):
@@ -65,8 +68,9 @@ def _initializing(native):
 def _optimizing(native):
     @functools.wraps(native)
     def init_optimizer(self, *args, **given):
-        """MXNet's own gives no rank the auxiliary states of another, such as BatchNorm's statistics of a checkpoint
-        that rank 0 alone has read."""
+        """Also broadcasts auxiliary states, which MXNet's own function does not: for example BatchNorm's statistics
+        from a checkpoint that only rank 0 has read.
+        """
         before = self._kvstore
         native(self, *args, **given)
         if self._kvstore is not before and isinstance(self._kvstore, Store):
@@ -80,7 +84,7 @@ def _optimizing(native):
 def _feeding_forward(native):
     @functools.wraps(native)
     def train(symbol, ctx, arg_names, param_names, aux_names, arg_params, aux_params, *args, kvstore, **given):
-        """As `_optimizing`, for a FeedForward."""
+        """Does the same as `_optimizing`, for a FeedForward."""
         if isinstance(kvstore, Store):
             states = kvstore._store.broadcast_object([aux_params[name].asnumpy() for name in aux_names])
             for name, state in zip(aux_names, states):
@@ -90,7 +94,7 @@ def _feeding_forward(native):
 
 
 def fit_training():
-    """Puts these functions in the place of MXNet's, where its Trainer, Module and FeedForward look for them."""
+    """Replaces MXNet's functions by these, where its Trainer, Module and FeedForward look for them."""
     trainer.Trainer.__init__ = _making(trainer.Trainer.__init__)
     trainer.Trainer._init_kvstore = _setting_up(trainer.Trainer._init_kvstore)
     module.Module.init_optimizer = _optimizing(module.Module.init_optimizer)

@@ -1,4 +1,4 @@
-"""How the ranks and the devices of a rank share the data."""
+"""Splits data over the ranks, and over the devices of a rank."""
 import random
 
 import mxnet
@@ -6,14 +6,14 @@ from mxnet import gluon
 
 
 class SplitSampler(gluon.data.sampler.Sampler):
-    """Indices of one rank's part of a data set, in a new random order each epoch.
+    """Gives the indices of one rank's part of a data set, in a new random order each epoch.
 
-    The parts are equal in length and do not overlap; what is left over by the division belongs to none, so that all
-    ranks have equally many batches.
+    The parts are equally long and do not overlap. The remainder of the division belongs to no part, so all ranks have
+    equally many batches.
 
-    length: elements of the data set.
-    num_parts: into so many parts, `kv.num_workers`.
-    part_index: this rank's, `kv.rank`.
+    length: the number of elements of the data set.
+    num_parts: the number of parts, `kv.num_workers`.
+    part_index: the index of this rank's part, `kv.rank`.
     """
 
     def __init__(self, length, num_parts=1, part_index=0):
@@ -34,10 +34,10 @@ class SplitSampler(gluon.data.sampler.Sampler):
 
 
 def split_and_load(data, ctx_list, work_load_list=None, batch_axis=0, even_split=True):
-    """Cuts an array along `batch_axis` into a slice for each device, on that device.
+    """Cuts an array along `batch_axis` into one slice for each device, on that device.
 
-    work_load_list: how much each device takes, such as [1, 2]; without it they take equal shares, as MXNet's own
-        function gives them.
+    work_load_list: how much each device takes, such as [1, 2]. Without it the devices take equal shares, as with
+        MXNet's own function.
     """
     if work_load_list is None:
         return gluon.utils.split_and_load(data, ctx_list, batch_axis, even_split)
@@ -48,7 +48,7 @@ def split_and_load(data, ctx_list, work_load_list=None, batch_axis=0, even_split
 
 
 def _ends(size, loads, contexts):
-    """Where each device's slice of so many elements ends."""
+    """The end of each device's slice of so many elements."""
     if len(loads) != len(contexts):
         raise ValueError(f"{len(loads)} work loads for {len(contexts)} devices")
     if min(loads) <= 0:

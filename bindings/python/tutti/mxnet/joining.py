@@ -1,4 +1,4 @@
-"""What a rank does that ran out of batches before the others."""
+"""Lets a rank that has run out of batches wait for the others."""
 import numbers
 
 from tutti.errors import InvalidArgumentError, UnsupportedError
@@ -6,14 +6,17 @@ from tutti.mxnet.store import Store
 
 
 def join(*trainers):
-    """For a rank that ran out of batches: waits until every rank has called it; then all have the same weights.
+    """A rank that has run out of batches calls this. It waits until every rank has called it. Then all have the same
+    weights.
 
-    Until then this rank brings zeros to the sums of the others, which go on and update their weights. So in the end
-    every rank takes weights, states of optimizers, such as momentum and numbers of updates, and the scale of an AMP
-    loss from the rank that came last, which is returned. Statistics of BatchNorm stay each rank's own. Without a store
-    over ranks it does nothing.
+    Until then this rank contributes zeros to the sums of the others, which go on and update their weights. At the end
+    every
+    rank takes three things from the rank that came last: the weights, the states of optimizers (such as momentum and
+        numbers
+    of updates), and the scale of an AMP loss. Each rank keeps its own statistics of BatchNorm. Returns the rank that
+    came last. Without a store over ranks it does nothing.
 
-    trainers: all that the others may still step, in the same order on every rank. They share one store.
+    trainers: all Trainers that the others may still step, in the same order on every rank. They share one store.
     """
     kv = _store_of(trainers)
     if kv is None:
@@ -56,12 +59,12 @@ def _state(trainer):
 
 
 def _loss_scaler(trainer):
-    """Where `amp.init_trainer` has put one."""
+    """The loss scaler that `amp.init_trainer` has put into the Trainer."""
     return getattr(trainer, "_amp_loss_scaler", None)
 
 
 def _numbers(counting):
-    """What an object counts as it is used, such as num_update, and Nadam its m_schedule."""
+    """The numbers that an object counts while it is used, such as num_update, or m_schedule of Nadam."""
     return {name: value for name, value in getattr(counting, "__dict__", {}).items()
             if isinstance(value, numbers.Number)}
 

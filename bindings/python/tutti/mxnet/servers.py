@@ -1,4 +1,4 @@
-"""The stores of a parameter-server job: `mx.kv.create("dist_sync")` and its kin under tutti's launcher."""
+"""The stores of a parameter-server job: `mx.kv.create("dist_sync")`, "dist_async" and so on under tutti's launcher."""
 import contextlib
 import pickle
 
@@ -29,7 +29,7 @@ def grouped(keys, values, take=dense):
 
 @contextlib.contextmanager
 def keys_as_given():
-    """In an error the key is what the program calls it."""
+    """Lets errors name the key as the program does."""
     try:
         yield
     except Error as error:
@@ -37,18 +37,21 @@ def keys_as_given():
 
 
 class _Updater:
-    """What a Trainer looks for in a store that has loaded states."""
+    """The object that a Trainer looks for in a store that has loaded states."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
 
 
 class ServedStore(Store):
-    """Keeps values on servers, which sum what all workers push and, once they have an optimizer, update by it.
+    """Keeps values on servers. The servers sum the pushes of all workers. Once they have an optimizer, they update by
+    the sum.
 
-    push, pull, pushpull and broadcast do not wait: MXNet's engine starts each when its arrays are ready, those of one
-    key in turn, and whoever waits for the arrays waits for the exchange. An error is raised there too. All stores of a
-    process that are open at a time are one in its job. Options come from the environment (see `tutti.create`).
+    push, pull, pushpull and broadcast do not wait: MXNet's engine starts each of them when its arrays are ready. Calls
+        for one
+    key go one after another. A program that waits for the arrays also waits for the exchange, and gets its error there.
+    All stores of a process that are open at the same time are one store in the job. Options come from the environment
+    (see `tutti.create`).
     """
 
     joined = None  # the open exchange of this process
@@ -75,13 +78,13 @@ class ServedStore(Store):
 
     @staticmethod
     def is_capable(capability):
-        """Whether the store updates weights: it does."""
+        """Whether the store updates weights. It does."""
         if capability.lower() == KVStoreBase.OPTIMIZER:
             return True
         raise ValueError(f"Unknown capability: {capability}")
 
     def init(self, key, value):
-        """Stores worker 0's `value`. Waits until every worker has called it. A key has one first value."""
+        """Stores worker 0's `value`. Waits until every worker has called it. A key has only one first value."""
         groups = grouped(key, value, rows.all_of)
         for each in groups:
             self._check_key(each)
@@ -95,9 +98,11 @@ class ServedStore(Store):
         return part
 
     def _name(self, key):
-        """All stores of the process share the job's keys, and each has integers or strings, as its user likes.
+        """The key's name in the job. All stores of the process share the job's keys, and each store has ints or strs as
+        its user likes.
 
-        What servers update is called alike in every program, for its states may come from a file of another.
+        The values that servers update have the same names in every program, because their states may come from a file
+        of another program.
         """
         if self._owner is None:
             self._owner = self._user if self._optimizer is None else self.updated
@@ -107,14 +112,16 @@ class ServedStore(Store):
         self.pull(key, outs)
 
     def push(self, key, value, priority=0):
-        """Sums `value` over this worker's devices and all workers; with an optimizer the stored value is updated by the
-        sum, without one replaced. Does not wait."""
+        """Sums `value` over this worker's devices and all workers. Does not wait.
+
+        With an optimizer the sum updates the stored value; without one it replaces the stored value.
+        """
         for each, arrays in self._gradients(key, value):
             self._refresh(each)
             self._exchange.start("push", self._name(each), arrays, [], priority)
 
     def _gradients(self, key, value):
-        """Row-sparse ones too, as if the rows that they have not were zeros."""
+        """The gradients, row-sparse ones too, as if the rows that they lack were zeros."""
         def take(each, arrays):
             if self._optimizer is not None and rows.are_some(arrays):
                 optimizers.check_rows(self._optimizer, each)
@@ -122,9 +129,9 @@ class ServedStore(Store):
         return grouped(key, value, take).items()
 
     def pull(self, key, out=None, priority=0, ignore_sparse=True):
-        """Copies the stored value, after this worker's pushes, to every array of `out`. Does not wait.
+        """Copies the stored value to every array of `out`, after this worker's pushes. Does not wait.
 
-        With `ignore_sparse` row_sparse arrays stay as they are: row_sparse_pull fills them.
+        With `ignore_sparse` row_sparse arrays stay as they are; row_sparse_pull fills them.
         """
         if out is None:
             raise InvalidArgumentError(f"pull of key {key!r}: out= is missing, the arrays that get the value")
@@ -133,14 +140,14 @@ class ServedStore(Store):
                 self._get("pull", each, [], outs, priority)
 
     def pushpull(self, key, value, out=None, priority=0):
-        """A push, and then a pull to every array of `out`, or of `value`. Does not wait."""
+        """Does a push, and then a pull to every array of `out`, or of `value`. Does not wait."""
         outs = grouped(key, value if out is None else out)
         for each, arrays in read_first(list(self._gradients(key, value)), list(outs.items())):
             self._refresh(each)
             self._get("pushpull", each, arrays, outs[each], priority)
 
     def _get(self, method, key, ins, outs, priority):
-        """The store gives its value to one array, for others may lie in the same memory."""
+        """Lets the store write its value to one array only, because the others may lie in the same memory."""
         self._check_key(key)
         self._exchange.start(method, self._name(key), ins, outs[:1], priority)
         copy_to(outs[0], outs[1:])
@@ -156,11 +163,11 @@ class ServedStore(Store):
         self._refuse("join", "give every worker the same number of batches")
 
     def set_optimizer(self, optimizer):
-        """From now on the servers update values by this optimizer: one of MXNet's own, of those that they know.
+        """From now on the servers update values by this optimizer. It must be one of MXNet's own that the servers know.
 
-        What changes in it later, such as the learning rate, reaches them with the next push; so does what a schedule
-        says after this worker's number of pushes of a key. Waits until every worker has called it (`dist_async`: until
-        worker 0 has, or the lowest that has not gone).
+        Later changes of the optimizer, such as a new learning rate, reach the servers with the next push. So does the
+        learning rate that a schedule gives for this worker's number of pushes of a key. Waits until every worker has
+        called it; with `dist_async` until worker 0 has, or the lowest worker that is still there.
         """
         optimizers.check(optimizer, self.type)
         self._check_owner()
@@ -175,7 +182,7 @@ class ServedStore(Store):
         self._exchange.sender = self
 
     def _refresh(self, key):
-        """Before a push: whether the optimizer is still as the servers have it. All workers come by here alike."""
+        """Before a push: sends the optimizer if the servers have another one. All workers come to this point alike."""
         self._check_key(key)
         self._check_owner()
         if self._compression != self._exchange.compression:
@@ -189,7 +196,7 @@ class ServedStore(Store):
             self._send()
 
     def _check_owner(self):
-        """Servers update whatever is pushed by the one optimizer that they have."""
+        """Refuses a second optimizer, because servers update every pushed value by the one optimizer that they have."""
         if self._exchange.sender not in (None, self):
             raise UnsupportedError(f"the servers of {self.type} have the optimizer of another Trainer, Module or store "
                                    "of this program, and would update this one's values by it; let all of them update "
@@ -198,7 +205,7 @@ class ServedStore(Store):
                                    "with kv.close(), of kv = mx.kv.create(...), on every worker, and create another")
 
     def _send(self):
-        """What the servers refuse they have not: it is sent again with the next push."""
+        """Sends settings to the servers. If the servers refuse them, sends them again with the next push."""
         name, parameters, factors = setting = optimizers.setting(self._optimizer)
         self._store.set_optimizer(name, factors={self._name(key): of_key for key, of_key in factors.items()},
                                   **parameters)
@@ -209,8 +216,10 @@ class ServedStore(Store):
         return None if self._optimizer is None else _Updater(self._optimizer)
 
     def save_optimizer_states(self, fname, dump_optimizer=False):
-        """Writes what the servers keep of each value, such as its momentum, into a file; with `dump_optimizer` also
-        the optimizer with its learning rate and schedule. One worker is enough."""
+        """Writes the states that the servers keep of each value, such as its momentum, to a file.
+
+        With `dump_optimizer` it also writes the optimizer with its learning rate and schedule. One worker is enough.
+        """
         self._exchange.wait()
         if dump_optimizer and self._optimizer is not None:
             saved.write(fname, self._optimizer, self._store.save_optimizer_states)
@@ -218,10 +227,11 @@ class ServedStore(Store):
             self._store.save_optimizer_states(fname)
 
     def load_optimizer_states(self, fname):
-        """Gives the servers what such a file has; its optimizer, if it has one, takes the place of this program's.
+        """Loads the states from such a file into the servers. If the file has an optimizer, that replaces the
+        program's.
 
-        Worker 0's file is read, and it is trusted: an optimizer is unpickled, as MXNet does. Waits until every worker
-        has called it.
+        It reads worker 0's file, and trusts it: it unpickles an optimizer, as MXNet does. Waits until every worker has
+        called it.
         """
         self._exchange.wait()
         first = self.rank == 0
@@ -237,9 +247,11 @@ class ServedStore(Store):
         self.set_optimizer(optimizer)
 
     def set_gradient_compression(self, compression_params):
-        """{'type': '2bit', 'threshold': 0.5}, or '1bit', 'fp16', 'bf16', 'none': how gradients travel to the servers.
+        """Sets how gradients travel to the servers: {'type': '2bit', 'threshold': 0.5}, or '1bit', 'fp16', 'bf16',
+            'none'.
 
-        For the whole program, before its first array. Waits until every worker has called it.
+        It holds for the whole program. Call it before the program's first array. Waits until every worker has called
+        it.
         """
         chosen = compression_of(compression_params)
         if chosen != self._exchange.compression:
@@ -248,10 +260,11 @@ class ServedStore(Store):
         self._compression = chosen
 
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
-        """Gives every array of `out`, dense or row_sparse, these rows of the value; its other rows become zeros.
+        """Copies these rows of the value to every array of `out`, dense or row_sparse. Its other rows become zeros.
 
-        row_ids: an array for all of `out` or one for each, of any shape; with a list of keys one for each key. Waits
-        for this worker's earlier calls with the key, and for the rows.
+        row_ids: one array for all of `out`, or one for each, of any shape; with a list of keys, one for each key. Waits
+            for this
+        worker's earlier calls with the key, and for the rows.
         """
         for each, array, ids in rows.asked_for(key, out, row_ids):
             self._check_key(each)
@@ -260,18 +273,19 @@ class ServedStore(Store):
                 rows.pull(self._store, self._name(each), array, ids)
 
     def num_dead_node(self):
-        """How many nodes of the job (scheduler, servers, workers) were lost."""
+        """How many nodes of the job (scheduler, servers and workers) were lost."""
         return self._store.num_dead_node()
 
     def _set_updater(self, updater):
-        """For an updater of one of MXNet's optimizers as set_optimizer: servers run no code of a program's."""
+        """Does the same as set_optimizer for an updater of one of MXNet's optimizers: servers run no code of a program.
+        """
         if not isinstance(updater, mx.Updater):
             self._refuse("_set_updater with a function", "call set_optimizer with one of MXNet's optimizers, or update "
                          "on the workers, from the sums of pushpull")
         self.set_optimizer(updater.optimizer)
 
     def _send_command_to_servers(self, head, body):
-        """As set_optimizer, where it is the command by which MXNet's own sends an optimizer."""
+        """Does the same as set_optimizer if the command is the one by which MXNet's own store sends an optimizer."""
         if head == CONTROLLER:
             self.set_optimizer(pickle.loads(body.encode() if isinstance(body, str) else body))
         elif head != MULTI_PRECISION:  # the optimizer says so itself

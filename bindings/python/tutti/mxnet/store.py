@@ -24,7 +24,7 @@ ALL_NODES = 7
 
 
 def named(key, user):
-    """A key in a library's store whose users may all call their own ones 0, 1, ... Errors tell it."""
+    """The name of a user's key in a store whose users may all use the keys 0, 1, ... Errors show this name."""
     name = f"{key} of {user}" if user else str(key)
     KEYS[name] = key
     return name
@@ -44,8 +44,10 @@ def compression_of(params):
 
 
 class _Exchange:
-    """What the users of one store share. It lives until the program closes it, or ends: Python drops a Trainer, which
-    refers to its parameters as they do to it, on each rank at another time, and closing a store waits for all ranks."""
+    """The part of a store that its users share. It lives until the program closes it or ends. A Trainer and its
+    parameters refer to each other, so Python drops them at another time on each rank; and closing a store waits for all
+    ranks.
+    """
 
     open = []
 
@@ -64,7 +66,7 @@ class _Exchange:
         self._engine.finish_at_exit()
 
     def turn(self, key):
-        """What the engine knows calls of the key by: they go one after another."""
+        """The array by which the engine recognises calls of the key. It makes them go one after another."""
         found = self._turns.get(key)
         return self._turns.setdefault(key, mxnet.nd.empty(1)) if found is None else found
 
@@ -73,12 +75,12 @@ class _Exchange:
         getattr(self._engine, method)(key, *handles, self.turn(key).handle.value, priority)
 
     def wait(self):
-        """Until all that has been started is done. Raises what was raised there."""
+        """Waits until all started exchanges are done. Raises their errors."""
         for turn in list(self._turns.values()):
             turn.wait_to_read()
 
     def close(self):
-        """Waits for all that has been started, and then until the store is closed. Raises what was raised there."""
+        """Waits for all started exchanges, and then until the store is closed. Raises their errors."""
         if self not in self.open:
             return
         self.open.remove(self)
@@ -90,7 +92,9 @@ class _Exchange:
 
 @atexit.register
 def _finish_custom_operators():
-    """They end with Python. So what may need them is waited for while it runs, though the exit status is not known."""
+    """Waits for operations that may need custom operators. Those operators end with Python. The exit status is not
+    known yet.
+    """
     held = list(mxnet.operator._registry.ref_holder.values())
     operators = [each for each in held if isinstance(each, (mxnet.operator.CustomOp, mxnet.operator.CustomOpProp))]
     if hasattr(sys, "last_value") or not operators:
@@ -102,12 +106,14 @@ def _finish_custom_operators():
 
 
 class Store(KVStoreBase):
-    """Sums gradients over all ranks of an MPI job; each rank updates its own weights, which stay equal.
+    """Sums gradients over all ranks of an MPI job. Each rank updates its own weights, which stay equal.
 
-    No method but `barrier` and `join` waits: MXNet's engine starts each exchange when its arrays are ready, and whoever
-    waits for the arrays waits for the exchange. An error is raised there too. Options come from the environment (see
-    `tutti.create`). A store lives until it is closed, or the program ends, with its memory and its thread: a program
-    that makes many Trainers gives them one.
+    Only `barrier` and `join` wait. MXNet's engine starts each exchange when its arrays are ready. A program that waits
+    for the arrays also waits for the exchange, and gets its error there. Options come from the environment (see
+    `tutti.create`).
+
+    A store keeps its memory and its thread until it is closed or the program ends. So a program that makes many
+    Trainers gives them one store.
     """
 
     asked = "dist_sync_mpi"
@@ -131,30 +137,30 @@ class Store(KVStoreBase):
 
     @staticmethod
     def is_capable(capability):
-        """Whether the store updates weights: it does not."""
+        """Whether the store updates weights. It does not."""
         if capability.lower() == KVStoreBase.OPTIMIZER:
             return False
         raise ValueError(f"Unknown capability: {capability}")
 
     def broadcast(self, key, value, out, priority=0):
-        """Gives rank 0's `value` to every array of `out` on all ranks. Collective, does not wait."""
+        """Writes rank 0's `value` to every array of `out` on all ranks. Collective. Does not wait."""
         targets = pairs(key, out)
         for (each, sources), (_, outs) in zip(read_first(pairs(key, value), targets), targets):
             copy_to(sources[0], outs[:1])
             self._start("broadcast", each, outs, priority)
 
     def init(self, key, value):
-        """Gives rank 0's `value` to `value` on all ranks: as a store on servers would have it. Collective."""
+        """Writes rank 0's `value` to `value` on all ranks, as a store on servers would. Collective."""
         self.broadcast(key, value, value)
 
     def give_first(self, _, value, outs):
-        """To a worker's arrays the first value, with which `init` has been called."""
+        """Copies the first value, with which `init` has been called, to a worker's arrays."""
         copy_to(value, outs)
 
     def pushpull(self, key, value, out=None, priority=0):
-        """Sums `value` over the devices and all ranks, into every array of `out`, or into `value`.
+        """Sums `value` over the devices and all ranks, and writes the sum to every array of `out`, or to `value`.
 
-        Collective, does not wait. Higher priority goes first.
+        Collective. Does not wait. A higher priority goes first.
         """
         values = pairs(key, value)
         targets = values if out is None or out is value else pairs(key, out)
@@ -166,7 +172,9 @@ class Store(KVStoreBase):
                 copy_to(arrays[0], outs)
 
     def set_gradient_compression(self, compression_params):
-        """{'type': 'fp16'}, 'bf16' or 'none': how float32 travels between machines. Before the first array."""
+        """Sets how float32 travels between machines: {'type': 'fp16'}, 'bf16' or 'none'. Call it before the first
+        array.
+        """
         kind, _ = compression_of(compression_params)
         if kind in ("1bit", "2bit"):
             raise UnsupportedError(f"{self.type} has no {kind} compression, which the parameter server's types have "
@@ -182,19 +190,19 @@ class Store(KVStoreBase):
     _barrier = barrier
 
     def close(self):
-        """Waits for all exchanges that have been started, and closes the store, for all Trainers, Modules and stores
-        that share it. A second time it does nothing.
+        """Waits for all started exchanges, and closes the store for all Trainers, Modules and stores that share it.
 
-        With servers it waits until every worker has called it; then the program may create another store, whose servers
-        begin without values and optimizer. Raises what failed of the exchanges.
+        A second call does nothing. With servers it waits until every worker has called it. Then the program may create
+        another store, which begins without values and optimizer. Raises the errors of the exchanges.
         """
         self._exchange.close()
 
     def join(self):
-        """For a rank that ran out of batches: waits until all have, and meanwhile brings zeros to their sums.
+        """A rank that has run out of batches calls this. Waits until all ranks have, and meanwhile adds zeros to their
+        sums.
 
-        Collective. Returns the rank that came last. The others have updated their weights meanwhile, and this one has
-        not: `tutti.mxnet.join(trainer)` calls it and sees to that.
+        Collective. Returns the rank that came last. The others have updated their weights meanwhile, and this rank has
+        not: `tutti.mxnet.join(trainer)` calls this method and gives the rank the others' weights.
         """
         mxnet.nd.waitall()
         return self._store.join()
@@ -222,8 +230,9 @@ class Store(KVStoreBase):
         self._refuse("num_dead_node", "catch tutti.PeerLostError, which names the ranks that are lost")
 
     def get_num_dead_node(self, node_id=ALL_NODES, timeout=60):  # pylint: disable=unused-argument
-        """num_dead_node, as MXNet calls it. A node is lost when its connection ends, or PS_HEARTBEAT_TIMEOUT has passed
-        without a word of it; `timeout` changes nothing."""
+        """The same as num_dead_node, under MXNet's name. A node is lost when its connection ends, or when
+        PS_HEARTBEAT_TIMEOUT has passed without a heartbeat. `timeout` has no effect.
+        """
         if node_id != ALL_NODES:
             self._refuse(f"get_num_dead_node with node_id {node_id}", f"all nodes are counted, node_id {ALL_NODES}")
         return self.num_dead_node()
