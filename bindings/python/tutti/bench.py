@@ -164,7 +164,7 @@ def print_row(row):
 
 
 def measure(kv, given):
-    """Yields the rows, which rank 0 prints as they come."""
+    """Measures, and returns the rows. Rank 0 prints them as they come."""
     calls, rows, meet = contestants(kv, given.impl), [], meeting(kv)
     if kv.rank == 0:
         print(f"pushpull of {given.dtype}, {kv.num_workers} ranks; an iteration lasts as long as its slowest rank, "
