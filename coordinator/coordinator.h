@@ -30,9 +30,9 @@ class Coordinator {
   std::optional<Time> next_tick() const;
 
   std::vector<Outgoing> take_messages();
-  /// Stall reports and the like, for rank 0's log.
+  /// Stall reports and other lines for rank 0's log.
   std::vector<std::string> take_notices();
-  /// Every rank has left.
+  /// Whether every rank has left.
   bool is_finished() const;
   /// The number of keys that ranks have reported.
   std::size_t keys() const { return keys_.size(); }

@@ -73,7 +73,8 @@ class Participant {
   /// `depart`; `peer_lost` once a rank is lost. Nothing was submitted then.
   /// Returns the key's number on this rank: small, and the same for all calls of the key.
   std::uint32_t submit(CallId id, const Call& call);
-  /// One at a time each. Answered by BarrierDone, JoinDone, DepartDone, or by Lost.
+  /// Each of these may be called once at a time. BarrierDone, JoinDone, DepartDone or Lost answers
+  /// it.
   void barrier();
   void join();
   /// From now on nothing can be submitted. Tensors that have not started fail with `aborted` on
@@ -88,13 +89,13 @@ class Participant {
   /// A user thread waits for something that belongs to no key: the replay may lack a call that
   /// comes after it.
   void note_user_waits_elsewhere();
-  /// Batches follow without messages to the coordinator.
+  /// Whether batches follow without messages to the coordinator.
   bool is_replaying() const { return !cycle_.empty() && !halted_; }
-  /// Replay lacks a call, so `note_user_waits` for another call may end it.
+  /// Whether replay lacks a call, so that `note_user_waits` for another call may end it.
   bool is_asking_who_waits() const {
     return !cycle_.empty() && !halted_ && lacks_next_ && to_plan_ > 0;
   }
-  /// Noticed here: a link, a process, MPI or a device failed.
+  /// This rank has noticed a failure: of a link, a process, MPI or a device.
   void note_lost(int rank, const std::string& reason);
   /// Throws `internal` for a message that no coordinator sends.
   void receive(const ToRank& message);

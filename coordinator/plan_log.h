@@ -15,11 +15,11 @@ class PlanLog {
 
   void add(const PlanBatch& batch, std::uint64_t bytes);
   BatchNumber next_number() const { return first_ + batches_.size(); }
-  /// A rank has entered `count` gates of this epoch.
+  /// Notes that a rank has entered `count` gates of this epoch.
   void note_entered(int rank, BatchNumber count);
-  /// Gates that every rank has entered, as far as is known.
+  /// The number of gates that every rank has entered, as far as is known.
   BatchNumber entered_by_all() const { return entered_by_all_; }
-  /// Gates that some rank has entered, as far as is known.
+  /// The number of gates that some rank has entered, as far as is known.
   BatchNumber entered_by_any() const;
   /// Bytes planned beyond what all have entered.
   std::uint64_t bytes_ahead() const { return bytes_ahead_; }
@@ -28,7 +28,7 @@ class PlanLog {
   std::vector<int> behind() const;
   /// Parts of the batches that not all ranks have entered, the last batch first.
   std::vector<PlanPart> not_entered_by_all() const;
-  /// A new epoch: nothing planned, nothing entered.
+  /// Begins a new epoch: nothing is planned, and nothing is entered.
   void restart();
 
   void fingerprint(Fingerprint& to) const;

@@ -41,7 +41,7 @@ class Gathering {
   void forget_tombstones() { tombstones_.clear(); }
   bool has_tombstones() const { return !tombstones_.empty(); }
 
-  /// When the next stall report is due.
+  /// The time at which the next stall report is due.
   Time notice_at{};
 
   void fingerprint(Fingerprint& to) const;
@@ -97,9 +97,9 @@ class Readiness {
   /// Forgets the reports of the current round: they will be repeated, or the round has failed.
   void clear_votes(Slot slot);
   std::vector<Said> said(Slot slot) const;
-  /// How many ids have been given to another signature.
+  /// How many ids have passed to another signature.
   std::uint64_t given_away() const { return given_away_; }
-  /// Some key has parts done in earlier epochs.
+  /// Whether some key has parts that were done in earlier epochs.
   bool has_started() const { return started_ > 0; }
 
   void fingerprint(Fingerprint& to) const;

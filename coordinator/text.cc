@@ -10,7 +10,7 @@
 namespace tutti::coordinator {
 namespace {
 
-/// One thing that signatures can differ in, and how to say it.
+/// A field in which signatures can differ, and how to word it.
 struct Field {
   std::string_view plural;
   std::string_view verb;  ///< of one rank; "have" and the like follow from it

@@ -90,10 +90,10 @@ class Completion {
   /// The last copy of one part has been issued to a device. A part need not say so before it is
   /// done or fails: then `wait_on` waits until the call is done.
   void issue() TUTTI_EXCLUDES(mutex_);
-  /// One part is done, or failed. Runs the callbacks when it was the last one.
+  /// Notes that one part is done, or has failed. Runs the callbacks if it was the last part.
   void finish(std::exception_ptr error = nullptr);
-  /// As `finish`, but does not run the callbacks: `call_back` does, perhaps on another thread.
-  /// True: there are callbacks to run.
+  /// Like `finish`, but does not run the callbacks: `call_back` does, perhaps on another thread.
+  /// Returns true if there are callbacks to run.
   bool settle(std::exception_ptr error = nullptr) TUTTI_EXCLUDES(mutex_);
   void call_back() TUTTI_EXCLUDES(mutex_);
 

@@ -52,7 +52,7 @@ class Disk {
   virtual std::unique_ptr<ReadableFile> open(const std::string& name) const = 0;
   /// An empty file, in place of one that is there.
   virtual std::unique_ptr<WritableFile> create(const std::string& name) = 0;
-  /// In one step, in place of a file that is there.
+  /// Renames a file in one step, in place of an existing one.
   virtual bool rename(const std::string& from, const std::string& to) = 0;
   virtual bool remove(const std::string& name) = 0;
   /// All names survive the machine from now on, and those that were removed stay away.

@@ -26,7 +26,7 @@ struct Patience {
   void look_now() const {
     if (look) look();
   }
-  /// Until when to sleep: then `look_now` is due again.
+  /// The time until which to sleep: then `look_now` is due again.
   Clock::time_point next_look() const {
     constexpr auto often = std::chrono::milliseconds(20);
     return look ? std::min(deadline, Clock::now() + often) : deadline;
@@ -39,7 +39,7 @@ struct Patience {
 
   /// The text that follows the thing waited for, in an error: " while the store was created".
   std::string when() const { return occasion.when.empty() ? "" : " " + std::string(occasion.when); }
-  /// And at its end: " (raise TUTTI_CREATE_SECONDS)".
+  /// The text at the end of the error: " (raise TUTTI_CREATE_SECONDS)".
   std::string advice() const {
     return occasion.advice.empty() ? "" : " (" + std::string(occasion.advice) + ")";
   }

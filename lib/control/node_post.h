@@ -16,11 +16,11 @@ class NodePost {
   /// Takes every message that ranks have sent. `take(local index, message)`.
   void collect(const std::function<void(int, net::ConstBytes)>& take);
   void deliver(int local_index, net::ConstBytes message);
-  /// Writes what found no room in a mailbox before.
+  /// Writes messages for which a mailbox had no room before.
   void flush();
   /// Ranks that have announced their departure since the last call. By local index.
   std::vector<int> take_departed();
-  /// Those of the node's ranks that close the store, since the last call.
+  /// The ranks among `ranks` that have begun to close the store since the last call.
   std::vector<int> take_closing(const std::vector<int>& ranks);
   /// Tells the node's ranks that this rank of another node closes the store.
   void note_closing(int rank);

@@ -132,7 +132,7 @@ class Backend {
   /// Does not wait for other ranks. Throws errors that this rank can see alone (a key in flight,
   /// the store's own end, a key that was never initialised); then nothing was submitted.
   virtual Pending submit(const MethodCall& call) = 0;
-  /// As `submit`, for types that have send and recv.
+  /// Like `submit`, for a send or a recv. Only for types that have them.
   virtual Pending pass(const PeerRequest& request);
   /// May block. Throws `unsupported` for a value the type does not know.
   virtual void configure(const SettingCall& setting) = 0;
@@ -140,10 +140,10 @@ class Backend {
   /// Blocks until the store is closed. Callbacks and deleters of the program's may call it
   /// meanwhile, so it is whole until then. Throws as KVStore's `close`, and may be called again.
   virtual void close() {}
-  /// The same for KVStore's destructor, which calls it once: does not throw.
+  /// Closes the store for KVStore's destructor, which calls it once. Does not throw.
   virtual void end() {}
 
-  // As the methods of KVStore of the same names.
+  // These methods do the same as the KVStore methods of the same names.
   virtual void barrier() = 0;
   virtual int join() = 0;
   virtual Tensor allocate(const Shape& shape, DType dtype) = 0;

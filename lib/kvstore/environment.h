@@ -17,10 +17,10 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 Environment process_environment();
 
-/// As Options::from_env, for a given environment.
+/// Does the same as Options::from_env, for a given environment.
 Options options_from(const Environment& environment);
 
-/// One variable that sets a field of Options.
+/// A variable that sets a field of Options.
 struct OptionVariable {
   std::string_view field;    ///< of Options: "key_timeout"
   std::string_view name;     ///< empty: the program alone sets it

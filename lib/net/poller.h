@@ -20,7 +20,8 @@ class Poller {
   /// Readable while an event waits: a poller may be watched by another.
   const base::Fd& descriptor() const { return epoll_; }
   void add(const base::Fd& fd, std::uint64_t token);
-  /// From now on for these. That the other end is gone is told in any case.
+  /// From now on watches the descriptor for reading, for writing or for both. The end of the other
+  /// side is reported in any case.
   void watch(const base::Fd& fd, std::uint64_t token, bool reading, bool writing);
   /// Call it before closing a descriptor: a copy in a forked child would keep its events coming.
   void remove(const base::Fd& fd) noexcept;

@@ -18,9 +18,10 @@ base::Fd listen_abstract(const std::string& name);
 
 /// The same as a stream of bytes, for links to processes of this machine.
 base::Fd listen_nearby(const std::string& name);
-/// Empty: no process of this user listens there.
+/// Connects to a process of this user. Returns an empty descriptor if none listens there.
 base::Fd connect_nearby(const std::string& name);
-/// Whether the other end is on this machine; and whether it is this user's, of such a socket.
+/// Whether the other end is on this machine; and, for such a socket, whether it belongs to this
+/// user.
 bool is_nearby(const base::Fd& socket);
 bool is_same_user(const base::Fd& socket);
 
@@ -36,9 +37,9 @@ AbstractPeer connect_abstract(const std::string& name);
 base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience);
 
-/// Passes a descriptor: the receiver gets its own copy. An empty one tells it that there is none,
-/// for which `receive_descriptor` throws `internal`. Throws `timeout` or `internal`; `who` names
-/// the other end in the message.
+/// Passes a descriptor: the receiver gets its own copy. An empty descriptor tells the receiver that
+/// there is none; `receive_descriptor` then throws `internal`. Throws `timeout` or `internal`;
+/// `who` names the other end in the message.
 void send_descriptor(const base::Fd& socket, const base::Fd& file, const std::string& who,
                      const base::Patience& patience);
 base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
@@ -49,12 +50,13 @@ base::Fd receive_descriptor(const base::Fd& socket, const std::string& who,
 base::Fd listen_tcp(const std::string& address, std::uint16_t port = 0);
 base::Fd listen_tcp_everywhere(const std::string& like);
 /// Takes over a socket that listens at a TCP port already, as `listen_tcp` makes it. Throws
-/// `invalid_argument` for a descriptor that is none.
+/// `invalid_argument` if the descriptor is no such socket.
 base::Fd adopt_listener(int number);
 std::uint16_t port_of(const base::Fd& listener);
 /// This host's numeric address on the connection.
 std::string local_address(const base::Fd& socket);
-/// The other end's, with its port: "10.0.0.2:41000". Empty where it has none, as a Unix socket.
+/// The other end's address with its port: "10.0.0.2:41000". Empty if it has none, as with a Unix
+/// socket.
 std::string peer_address(const base::Fd& socket);
 /// The numeric addresses of a host's name, or of a numeric address itself. Throws
 /// `invalid_argument` when there is none.

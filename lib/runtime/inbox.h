@@ -57,13 +57,13 @@ class Inbox {
   /// The store has ended: from now on every submission throws `error`. Returns the submissions that
   /// were not taken yet.
   std::vector<Submission> die(std::exception_ptr error) TUTTI_EXCLUDES(mutex_);
-  /// How many keys there have been.
+  /// The number of keys so far.
   std::size_t keys() const TUTTI_EXCLUDES(mutex_);
-  /// After `die`, when no thread moves the executor any more: drops all keys.
+  /// Drops all keys. Call it after `die`, when no thread moves the executor any more.
   void forget_keys() TUTTI_EXCLUDES(mutex_);
-  /// That error has ended calls of the program's.
+  /// Notes that the error has ended calls of the program.
   void note_told() TUTTI_EXCLUDES(mutex_);
-  /// It has, or a submission has thrown it: the program knows of it.
+  /// Whether the program knows of the error: it has ended calls, or a submission has thrown it.
   bool has_told() const TUTTI_EXCLUDES(mutex_);
 
  private:

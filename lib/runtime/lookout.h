@@ -18,7 +18,8 @@ class Lookout {
 
   Lookout();
 
-  /// Sets what sees the processes of this machine end. The other machines' ranks are told of it.
+  /// Adds a source that sees processes of this machine end. The ranks of the other machines are
+  /// told of these losses.
   void watch(Ask machine) { watched_.push_back(std::move(machine)); }
   /// Adds a source that learns of losses by itself on every rank, as the control plane does. The
   /// other ranks are not told of these losses: a rank that has given up a store is not lost to the
@@ -28,7 +29,7 @@ class Lookout {
   /// It may have ended because all other ranks already know that the store cannot be made, and this
   /// rank will learn it in a moment.
   void excuse(std::function<bool(int)> gave_up) { gave_up_ = std::move(gave_up); }
-  /// Sets where a loss is reported, once, before it is thrown; at first the log.
+  /// Sets the function that reports a loss, once, before it is thrown. Initially it logs the loss.
   void report_to(Report report) { report_ = std::move(report); }
   /// Sets the function that tells others of a loss that is seen on this machine, once, before it is
   /// thrown.

@@ -16,17 +16,18 @@ class StateWriter {
   using State = std::function<net::Bytes()>;
 
   virtual ~StateWriter() = default;
-  /// Begins with the state as it is now. False: that cannot be done beside the server now.
+  /// Begins to write the state as it is now. Returns false if it cannot do that beside the server
+  /// now.
   virtual bool start(const std::string& name, const State& state) = 0;
-  /// Readable when it has ended.
+  /// A descriptor that is readable when the writer has ended.
   virtual base::Fd end() const = 0;
-  /// It may have failed; that is logged.
+  /// Whether the writer has ended. It may have failed, which it logs.
   virtual bool has_ended() = 0;
-  /// Ends it, if one is at work; the file is not wanted any more.
+  /// Ends the writer, if it runs. Its file is no longer wanted.
   virtual void stop() = 0;
 };
 
-/// The same in a child process, which sees the state as it was when that began.
+/// Writes in a child process, which sees the state as it was when the child began.
 class ForkedWriter : public StateWriter {
  public:
   explicit ForkedWriter(base::PosixDisk& disk) : disk_(disk) {}

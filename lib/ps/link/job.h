@@ -42,10 +42,11 @@ struct Job {
   /// Messages that the other end has not acknowledged are sent again after this; unset: never.
   std::optional<std::chrono::milliseconds> resend_after{};
   Injector::Rates faults{};  ///< of tests
-  /// A server reads no more of a worker of which so many bytes wait in its memory for others, or
-  /// for which so many of answers do, as long as nobody waits for that worker.
+  /// A server stops reading a worker when so many bytes of its contributions wait for others in the
+  /// server's memory, or so many bytes of answers wait for the worker, as long as nobody waits for
+  /// that worker.
   std::uint64_t most_waiting_bytes = std::uint64_t{2} << 30;
-  /// And so many requests.
+  /// The same for the number of requests.
   std::uint64_t most_waiting_requests = ps::most_waiting_requests / 2;
 
   /// Reads DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER,

@@ -11,20 +11,21 @@
 
 namespace tutti::ps {
 
-/// So much memory a worker and a server of its machine share at most; a page takes memory once it
-/// is used.
+/// The most memory that a worker and a server of its machine share. A page takes memory once it is
+/// used.
 inline constexpr std::size_t shared_bytes = std::size_t{128} << 20;
-/// Fewer elements travel in the message.
+/// Fewer bytes of elements travel in the message.
 inline constexpr std::size_t least_room_bytes = std::size_t{16} << 10;
 
-/// Which rooms of the shared memory are free. The lowest place that fits is taken, so that the same
+/// Manages the rooms of the shared memory. It takes the lowest place that fits, so that the same
 /// pages are used again.
 class Rooms {
  public:
   /// Throws `internal` if the file cannot be mapped, or has another size than `bytes`.
   explicit Rooms(base::Fd file, std::size_t bytes = shared_bytes);
 
-  /// Nothing: there is none of this size, or no memory for it. Then elements travel in the message.
+  /// Takes a room. Returns nothing if no room of this size is free, or if there is no memory for
+  /// it; then elements travel in the message.
   std::optional<Room> take(std::size_t bytes);
   void give_back(const Room& room);
   std::span<std::byte> at(const Room& room) const;

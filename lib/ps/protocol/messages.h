@@ -196,12 +196,12 @@ struct End {};
 struct Another {};
 /// To a server, some time after `End`: all workers' processes have ended, so the job is over.
 struct Over {};
-/// A durable server is lost, and is waited for.
+/// A durable server is lost. The job waits for it.
 struct Away {
   int rank = 0;
   std::string reason;
 };
-/// It has been started again, and listens here.
+/// A server that was away has been started again, and listens here.
 struct Returned {
   int rank = 0;
   std::string address;

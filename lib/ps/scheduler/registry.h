@@ -25,29 +25,30 @@ class Registry {
   /// `id`: not 0; other jobs have others.
   Registry(JobSize size, std::uint64_t big_count, Send send, std::uint64_t id = 1);
 
-  /// Throws `internal` for what no node says that follows the protocol; it is lost then.
+  /// Throws `internal` for a message that breaks the protocol. The node is then lost.
   void receive(Node node, const ToScheduler& message);
-  /// The node's connection has ended, or the node says nothing any more. For a node that is unknown
-  /// or gone this does nothing. A durable server is waited for.
+  /// The node's connection has ended, or the node is silent. Does nothing for a node that is
+  /// unknown or gone. If it is a durable server, the store waits for it.
   void lose(Node node, const std::string& reason);
-  /// It has gone before all were there: those that wait in vain hear of it.
+  /// Notes that a process has gone before all were there. The error of nodes that wait in vain
+  /// names it.
   void note_gone(const Lost& lost);
-  /// Those that are waited for.
+  /// The servers for which the store waits.
   std::vector<int> servers_away() const;
-  /// It has been away for this long, which is too long: it is lost.
+  /// The server has been away for too long, for this time: it is lost.
   void give_up_on_server(int rank, base::Clock::duration limit);
   /// Once all have come: the servers that are away, or that read or write the state with which they
   /// begin.
   std::vector<int> servers_not_ready() const;
-  /// They have not begun within this time: the job ends.
+  /// The servers have not begun within this time: the job ends.
   void give_up_beginning(base::Clock::duration limit);
   /// The workers that others wait for in a barrier; none: nobody waits.
   std::vector<int> awaited_in_barrier() const;
   /// The awaited workers have not come within this time. The barrier ends for the workers that have
   /// come, and for those that come late.
   void give_up_barrier(base::Clock::duration limit);
-  /// A process of the job has ended, whichever: until all are there this means that they never will
-  /// be, which those that are there hear as soon as a worker is among them. Where none ever comes,
+  /// A process of the job has ended. Until all are there, this means that they never will be. The
+  /// nodes that are there are told so as soon as one of them is a worker. If no worker ever comes,
   /// nobody waits.
   void note_end(const Failure& failure);
   /// Too much time has passed, and not all nodes are there. Tells those that are there which nodes
@@ -60,9 +61,9 @@ class Registry {
 
   bool is_complete() const { return complete_; }
   bool has_begun() const { return begun_; }
-  /// Nothing more will happen.
+  /// Whether nothing more will happen.
   bool is_over() const { return over_; }
-  /// Why the job did not end well; empty: it did, or goes on.
+  /// Why the job did not end well. Empty if it did, or if it goes on.
   const std::string& trouble() const { return trouble_; }
   /// "worker 1"; a node that has no rank yet is "a node".
   std::string describe(Node node) const;

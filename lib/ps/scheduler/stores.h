@@ -13,14 +13,14 @@
 
 namespace tutti::ps {
 
-/// The scheduler's side of a whole job, as a value like `Registry`, which is that of one store.
-/// All workers create one store after another, and each store begins as if it were another job's.
-/// It knows the workers' processes, which may end between two stores, and when the job is over:
-/// when all of them have ended.
+/// The scheduler's side of a whole job, as a value. `Registry` is the part of one store. All
+/// workers create one store after another, and each store begins like the store of another job. It
+/// knows the workers' processes, which may end between two stores. The job is over when all of them
+/// have ended.
 class Stores {
  public:
   using Node = Registry::Node;
-  /// A number for a store: not 0, and none that another has.
+  /// Makes a number for a store: not 0, and different from that of every other store.
   using NewId = std::function<std::uint64_t()>;
 
   Stores(JobSize size, std::uint64_t big_count, Registry::Send send, NewId new_id);
@@ -31,19 +31,19 @@ class Stores {
   void stop(const std::string& reason);
   /// Too much time has passed since the first process came to this store.
   void give_up_waiting(base::Clock::duration limit);
-  /// Call it when something of `current()` was called: that store may be over, and the job.
+  /// Call it after each call of `current()`, because that store, and the job, may be over.
   void advance();
 
-  /// The store that there is, or that workers may create next.
+  /// The store that exists, or that workers may create next.
   Registry& current() { return *registry_; }
   const Registry& current() const { return *registry_; }
-  /// Some have come to the current store, and wait for the others.
+  /// Whether some nodes have come to the current store, and wait for the others.
   bool is_gathering() const;
-  /// This node is a worker's process, from which nothing comes.
+  /// Whether this node is a worker's process, which sends nothing more.
   bool is_process(Node node) const { return processes_.contains(node); }
-  /// Nothing more will happen.
+  /// Whether nothing more will happen.
   bool is_over() const { return over_; }
-  /// Why the job did not end well; empty: it did, or goes on.
+  /// Why the job did not end well. Empty if it did, or if it goes on.
   const std::string& trouble() const { return trouble_; }
   std::string describe(Node node) const;
 

@@ -47,10 +47,10 @@ class Piece {
   void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }
 
   std::optional<Value::Content> content() const { return value_.content(); }
-  /// So many were executed of a value that is stored here.
+  /// The number of executed rounds of a value that is stored here; 0 for another value.
   std::uint64_t rounds() const { return value_.is_stored() ? rounds_ : 0; }
   void inherit(Value::Content content) { value_.inherit(std::move(content)); }
-  /// With the requests that wait.
+  /// Saves and loads the piece, with the requests that wait.
   void save(ArchiveWriter& to) const;
   void load(ArchiveReader& from);
 

@@ -24,16 +24,17 @@ namespace tutti::ps {
 /// it begins, perhaps from a state that an earlier process left.
 class Server {
  public:
-  /// Blocks until all of the job are there. Throws what keeps it from that. `run` begins.
+  /// Blocks until all processes of the job are there. Throws the error that prevents that. `run`
+  /// serves the requests.
   Server(const Job& job, const Options& options, const Durability& durability, ServerPost& post);
 
-  /// Until the store is over.
+  /// Serves requests until the store is over.
   void run();
   /// Tells the others why it ends, unless the store is over. Then its state is on disk.
   void end(const std::optional<std::string>& reason);
-  /// How many have values here.
+  /// The number of keys with values here.
   std::size_t keys() const { return table_ ? table_->keys() : 0; }
-  /// Only tells the others.
+  /// Only tells the others why it ends.
   void leave(const std::optional<std::string>& reason) noexcept;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace tutti::ps {
 
-/// One piece of one value, and what requests do to it.
+/// One piece of one value, and the effects of requests on it.
 class Value {
  public:
   /// The rules outlive the value.
@@ -26,18 +26,18 @@ class Value {
       return delivered > 0 && said.place.size() >= delivered;
     }
   };
-  /// One contribution of each worker, by rank. If they differ, all get the same `mismatch`, and
-  /// nothing changes.
+  /// Executes a round: one contribution of each worker, by rank. If they differ, all get the same
+  /// `mismatch`, and nothing changes.
   Result execute(std::span<const Contribution* const> round);
-  /// An asynchronous push.
+  /// Executes an asynchronous push.
   Result execute_alone(const Contribution& said);
   Result read(const Pull& pull) const;
-  /// As PullState asks for it.
+  /// Reads the state for a PullState.
   Result read_state() const;
 
   const Key& key() const { return name_.key; }
   bool is_stored() const { return stored_.has_value(); }
-  /// The rules have another optimizer.
+  /// Call it when the rules have another optimizer.
   void take_optimizer();
   /// Replaces the state that the optimizer keeps for this piece. There must be an optimizer.
   void set_state(std::optional<optimizer::State> state);

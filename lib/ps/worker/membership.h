@@ -43,8 +43,8 @@ class Membership {
   std::optional<Error> ended_;
 };
 
-/// The memberships of this process. It has one in a job, and so one store at a time there.
-/// Thread-safe.
+/// The memberships of this process. A process has one membership in a job, and so one store at a
+/// time there. Thread-safe.
 class Memberships {
   struct Entry {
     std::string job;
@@ -56,8 +56,9 @@ class Memberships {
  public:
   static Memberships& of_process();
 
-  /// A worker's, until it has closed its store. Making it throws `invalid_argument` where another
-  /// worker has it, and what keeps this process from the job.
+  /// A worker's membership, until it has closed its store. The constructor throws
+  /// `invalid_argument` if another worker has the membership, and any error that keeps this process
+  /// from the job.
   class Loan {
    public:
     Loan(Memberships& from, const Job& job, const Options& options);
@@ -76,15 +77,15 @@ class Memberships {
 
   // For tests, which play all workers of a job in one process.
 
-  /// So many memberships of this job.
+  /// Allows this process so many memberships of this job.
   void allow(const Job& job, int most) TUTTI_EXCLUDES(mutex_);
-  /// Ends those that no store uses: the job sees this process end.
+  /// Ends the memberships that no store uses: the job sees this process end.
   void leave(const Job& job) TUTTI_EXCLUDES(mutex_);
 
  private:
   Memberships();
   Entries::iterator lend(const Job& job, const Options& options) TUTTI_EXCLUDES(mutex_);
-  /// One that is free, or another, still to be made.
+  /// A membership that is free, or another one, which is still to be made.
   Entries::iterator reserve(const std::string& job) TUTTI_EXCLUDES(mutex_);
   void take_back(Entries::iterator entry) TUTTI_EXCLUDES(mutex_);
   // A fork begins and ends in different functions, which the analysis cannot follow.

@@ -20,11 +20,11 @@ class Outbox {
     std::uint32_t pieces = 1;
   };
 
-  /// The call has a key.
+  /// Adds a piece of a call. The call has a key.
   void add(Entry entry);
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
-  /// Neither when it is empty.
+  /// The most urgent entry. Call neither function when the outbox is empty.
   const Entry& next() const { return entries_.begin()->second; }
   Entry take();
 

@@ -52,8 +52,9 @@ class OutstandingRequests {
   void begin(const std::shared_ptr<InFlightCall>& call, std::size_t answers);
   /// Numbers a request to this server whose answer nobody waits for.
   std::uint64_t number(std::size_t server) { return ++sequence_[server]; }
-  /// Numbers a request to this server for a piece of the call, which has begun. `bytes`: what of
-  /// it and of its answer the window counts. `prepares`: it is executed before the call's round.
+  /// Numbers a request to this server for a piece of the call, which has begun. `bytes`: the bytes
+  /// of the request and its answer that the window counts. `prepares`: it is executed before the
+  /// call's round.
   std::uint64_t add(std::size_t server, std::shared_ptr<InFlightCall> call, std::uint32_t piece,
                     std::uint32_t pieces, std::size_t bytes = 0, bool prepares = false);
   /// Puts the answer's elements into the outputs, and finishes the call with its last answer.
@@ -66,9 +67,9 @@ class OutstandingRequests {
   /// take long. Shortly before, it asks the servers which workers are missing, so that report and
   /// error can name them. Call it when `due` says. Throws what ends the store.
   void look(base::Clock::time_point now);
-  /// None: no call is under way.
+  /// The time at which `look` is due; none if no call is under way.
   std::optional<base::Clock::time_point> due() const;
-  /// So long nobody could answer: all calls have as much more time.
+  /// Nobody could answer for this time, so all calls get as much more time.
   void postpone(base::Clock::duration time);
   /// "push of key 'w' and 3 more calls were under way".
   std::string describe() const;
