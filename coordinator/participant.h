@@ -21,9 +21,9 @@ struct Send {
   ToCoordinator message;
 };
 /// Enter the batch's gate, after reserving everything that the batch needs on this rank. Batches
-/// are entered in order. Fewer than `Settings::most_open` others are not done, and their gates have
-/// closed. The data moves once the gate has closed, perhaps beside that of earlier batches; batches
-/// are done in order.
+/// are entered in order. At this time fewer than `Settings::most_open` earlier batches are
+/// unfinished, and their gates have closed. The batch's data moves once its gate has closed,
+/// perhaps beside the data of earlier batches. Batches are done in order.
 struct Enter {
   LocalBatch batch;
 };

@@ -10,10 +10,11 @@
 namespace tutti::coordinator {
 namespace {
 
-/// How long a call may wait for its turn while no user thread is known to wait for it. Far less
-/// than a step: while the first steps are recorded, a program may hand over its gradients when all
-/// are computed, urgent ones first, and later each as soon as it is. In the recorded order nothing
-/// would then move before the last. It is more than a thread waits for a processor.
+/// How long a call may wait for its turn while no user thread is known to wait for it. It is more
+/// than a thread waits for a processor, and far less than a step. For a program may submit its
+/// gradients only when all are computed, urgent ones first, while the first steps are recorded, and
+/// later submit each gradient as soon as it is computed. In the recorded order nothing would then
+/// move before the last gradient.
 constexpr Time least_patience = std::chrono::milliseconds(10);
 
 }  // namespace

@@ -25,9 +25,9 @@ void let_go(std::thread thread, std::future<Result> result) {
 }
 
 /// Runs a blocking call that nothing can interrupt, and returns what it returns. Needs the GIL,
-/// which other threads have meanwhile. The call runs on a thread of its own, so that a signal's
-/// handler can run on this one. When that raises, this raises it, and the call goes on in the
-/// background: `call` must own what it uses.
+/// which other threads may take meanwhile. The call runs on a thread of its own, so that the
+/// handler of a signal can run on this one. If the handler raises an exception, this function
+/// raises it, and the call goes on in the background. So `call` must own the objects that it uses.
 template <typename Call>
 auto interruptible(Call call) {
   using Result = decltype(call());

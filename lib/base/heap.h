@@ -5,9 +5,9 @@
 namespace tutti::base {
 
 /// Returns freed memory to the system after a store with so many keys has dropped them. malloc
-/// keeps pages that lie between others in use, and whole arenas of threads that have ended. It
-/// walks over the heap of the whole process for that, which takes 100 ms for a million small
-/// blocks, so nothing is returned for few keys.
+/// itself keeps free pages between pages in use, and whole arenas of threads that have ended. To
+/// return them, this walks over the heap of the whole process, which takes 100 ms for a million
+/// small blocks. So it does nothing for a small number of keys.
 void return_memory_of(std::size_t keys);
 
 /// Calls `drop`, which destroys the tables of so many keys, and returns their memory to the system.

@@ -12,10 +12,10 @@ namespace tutti::control {
 /// outlives its process, so a rank that comes later learns from it which ranks have ended before.
 class PidFiles {
  public:
-  /// `folder`: the launcher's, which removes it with the job; empty: there are no files. `job`
-  /// tells the jobs of a launcher apart. Writes this rank's file. Throws `unsupported` if another
-  /// process has written it: that one is the rank. A folder that cannot be used is no error: then
-  /// nothing is known of other processes.
+  /// `folder`: a folder of the launcher, which removes it with the job; empty: there are no files.
+  /// `job` distinguishes the jobs of a launcher. Writes this rank's file. Throws `unsupported` if
+  /// another process has written it: that one is the rank. A folder that cannot be used is no
+  /// error: then nothing is known of other processes.
   PidFiles(std::string folder, std::string job, int rank);
 
   /// Whether the process of that rank has called `create`. Neither function blocks.

@@ -25,10 +25,11 @@ namespace tutti::control {
 /// process it is, and of which user. Processes of other users are ignored.
 class Presence {
  public:
-  /// `job`: what no other job on this machine has at the time. `folder`: for the job's pid files
-  /// and what each process creates; empty: none. `on_machine`: how many of the ranks run on this
-  /// machine; 0: not known. Never throws for want of a socket: then some are not seen. Throws
-  /// `unsupported` where another process is this rank.
+  /// `job`: a name that no other job on this machine has at the time. `folder`: for the job's pid
+  /// files and for the list of stores that each process creates; empty: there are none.
+  /// `on_machine`: the number of ranks that run on this machine; 0: not known. If there is no
+  /// socket, it does not throw; some processes are then not seen. Throws `unsupported` if another
+  /// process is this rank.
   Presence(const std::string& job, int rank, int size, const std::string& folder, int on_machine);
 
   int rank() const { return rank_; }

@@ -4,9 +4,9 @@
 
 namespace tutti::cuda {
 
-/// The driver's functions that tutti calls. Beside each stands the version of CUDA in which its
-/// present form appeared. cuGetProcAddress is asked for this version, so that the function has
-/// exactly the type that CUDA's header gives it, whichever driver runs: a plain dlsym gives the
+/// The driver's functions that tutti calls. Beside each function stands the version of CUDA in
+/// which its present form appeared. tutti asks cuGetProcAddress for this version. So the function
+/// has exactly the type of CUDA's header, whichever driver runs; a plain dlsym would return the
 /// oldest form of a name.
 #define TUTTI_DRIVER_FUNCTIONS(FUNCTION)     \
   FUNCTION(cuCtxGetCurrent, 4000)            \

@@ -8,12 +8,13 @@ struct CUctx_st;
 
 /// GPUs, through CUDA's driver API, which is loaded when a function here first needs it. A process
 /// that calls none of them has no CUDA context, no thread and no memory of CUDA's. Every function
-/// throws `unsupported` in a build without CUDA and where there is no driver or no device, and
-/// `internal` for what else CUDA reports: the text names device, call and CUDA's error. Errors of
-/// the device itself (an illegal address, say) are sticky: from then on every call reports them.
+/// throws `unsupported` in a build without CUDA, and if there is no driver or no device. It throws
+/// `internal` for every other error of CUDA; the text names the device, the call and CUDA's error.
+/// Errors of the device itself, such as an illegal address, are sticky: from then on every call
+/// reports them.
 ///
-/// "Current context": CUDA keeps a stack of contexts for each thread, and most of its calls work
-/// on the top one. Functions that say so need the GPU's context there: a thread of tutti calls
+/// "Current context": CUDA keeps a stack of contexts for each thread, and most of its calls work on
+/// the top one. Functions that say so need the GPU's context there: a thread of tutti calls
 /// `set_current` once, a thread of the program is in a `ContextGuard`.
 namespace tutti::cuda {
 

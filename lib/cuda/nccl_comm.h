@@ -18,13 +18,13 @@ namespace tutti::cuda {
 using NcclId = std::array<char, 128>;
 NcclId make_nccl_id(const NcclLibrary& library);
 
-/// A communicator of NCCL: ranks that exchange device memory. NCCL wants the same order of launches
-/// on all ranks; a launch is a call, or all calls of `grouped`. Calls enqueue work in a stream,
-/// need the current context, and block only where NCCL connects peers for the first time. Any
-/// thread, one at a time.
+/// A communicator of NCCL: ranks that exchange device memory. NCCL needs the same order of launches
+/// on all ranks. A launch is one call, or all calls of `grouped`. Calls enqueue work in a stream,
+/// and need the context to be current. They block only when NCCL connects peers for the first time.
+/// Any thread may use it, one at a time.
 ///
-/// Work hangs when a peer is lost. Nothing tells but `async_error`, and that not of every loss: so
-/// the owner has a deadline, and calls `abort` when it has passed.
+/// When a peer is lost, work hangs. Only `async_error` tells of that, and not of every loss. So the
+/// owner has a deadline, and calls `abort` when it has passed.
 class NcclComm {
  public:
   /// Blocks until all ranks have come. Call it on a thread of its own, where that may hang.

@@ -11,11 +11,11 @@ struct NcclFunctions;
 /// by the same.
 class NcclLibrary {
  public:
-  /// Loads the first that there is of: `path` (a file; empty: none), the copy that the process has
-  /// loaded already (a framework's), libnccl.so.2 on the loader's path, and that in
-  /// /usr/local/cuda/lib64. It stays loaded. Throws `unsupported`, with where it looked, if there
-  /// is none, if `path` is given and cannot be loaded, if it is older than NCCL 2.14, and in a
-  /// build without CUDA.
+  /// Loads NCCL from the first of these places that has it: `path` (a file; empty: none); the copy
+  /// that the process has already loaded, for example a framework's; libnccl.so.2 on the loader's
+  /// path; libnccl.so.2 in /usr/local/cuda/lib64. It stays loaded. Throws `unsupported`, with where
+  /// it looked, if there is none, if `path` is given and cannot be loaded, if it is older than NCCL
+  /// 2.14, and in a build without CUDA.
   explicit NcclLibrary(const std::string& path = "");
 
   /// 22809 for 2.28.9, as NCCL counts.

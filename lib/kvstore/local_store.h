@@ -12,9 +12,10 @@ namespace tutti {
 enum class Takes : std::uint8_t { cpu, cpu_and_gpu, gpu };
 
 /// The stores of one process: `local`, `device`, `nccl` and their other names. They sum over the
-/// devices of this process and keep the initialised keys' values, on the device where the tensors
-/// were. On the host they work on the caller's thread, and every `Pending` that they return is done
-/// already. On a GPU they enqueue the work; update rules, which run on the host, they wait for.
+/// devices of this process, and keep the values of initialised keys on the device of their tensors.
+/// On the host they work on the caller's thread, so every `Pending` that they return is already
+/// done. On a GPU they enqueue the work. Update rules run on the host, so calls with an optimizer
+/// wait for the GPU.
 std::unique_ptr<Backend> make_local_backend(const std::string& type, Takes takes,
                                             const Options& options);
 

@@ -27,9 +27,9 @@ struct OverlapMemory {
 using CopyOf = std::function<Tensor(const Tensor&)>;
 
 /// Lists and sorts the memory of the call's outputs in `memory`, which serves one call at a time.
-/// Throws `invalid_argument` where two overlap, for one result would be lost: names the keys of
-/// both. Costs O(n log n) in the number of tensors; O(n) if they lie in the same order as in the
-/// call before.
+/// Throws `invalid_argument` if two overlap, because one result would be lost. The error names the
+/// keys of both. Costs O(n log n) in the number of tensors; O(n) if they lie in the same order as
+/// in the call before.
 void sort_outputs(const MethodCall& call, OverlapMemory& memory);
 
 /// Programs reuse arrays across keys, so in one call an input of one key may lie where another

@@ -39,13 +39,13 @@ class Communicator {
   /// continues it.
   static Communicator world(std::chrono::milliseconds limit, const Look& look = {});
   /// A communicator over these ranks of MPI_COMM_WORLD, in this order, the caller's among them.
-  /// Collective over them alone, otherwise as `world`. MPI's own call for it polls, and a rank that
-  /// waits in it keeps a processor busy: call it when all have come, if that can be known. Below
-  /// MPI_THREAD_MULTIPLE nothing interrupts that call, and `limit` does not hold.
+  /// Collective over them alone, otherwise as `world`. MPI's own call for it polls, so a rank that
+  /// waits in it keeps a processor busy. If it can be known, call it when all ranks have come.
+  /// Below MPI_THREAD_MULTIPLE nothing interrupts that call, and `limit` has no effect.
   static Communicator group(const std::vector<int>& world_ranks, std::chrono::milliseconds limit,
                             const Look& look = {});
-  /// A copy of this communicator. As `world`, but after a throw nothing continues the copy, and MPI
-  /// is not fit for another store.
+  /// A copy of this communicator. Like `world`, but after a throw nothing continues the copy, and
+  /// no further store can be created over MPI.
   Communicator duplicate(std::chrono::milliseconds limit, const Look& look = {}) const;
   ~Communicator();
   Communicator(Communicator&&) noexcept;
@@ -56,8 +56,8 @@ class Communicator {
 
   /// Gathers the text of every rank, by rank. Collective and blocking; it sleeps between calls of
   /// MPI. Throws `timeout`, "waited ... for <waiting_for>", if one of its rounds takes longer than
-  /// `limit`, and what `look` and `step.check` throw. An all_gather that was given up still counts
-  /// as one: this rank's next one matches the next one of the others.
+  /// `limit`. Also throws the errors of `look` and `step.check`. An all_gather that was given up
+  /// still counts: this rank's next all_gather matches the next one of the others.
   std::vector<std::string> all_gather(const std::string& mine, std::chrono::milliseconds limit,
                                       const std::string& waiting_for, const Look& look = {},
                                       const Step& step = {}) const;

@@ -68,10 +68,10 @@ void check_thread_level(int node_count, bool user_makes_no_mpi_calls);
 /// the program of the loss, a status of 0 becomes 1, for the job did not end well.
 void abandon(bool told);
 
-/// While it lives, `stop` is called when the program finalises MPI, or when it ends with status 0
-/// and tutti finalises MPI. If the process ends with another status, it leaves as if `abandon` had
-/// been called, for calls under way may never end. The destructor waits while `stop` runs in
-/// another thread.
+/// While it lives, it calls `stop` when the program finalises MPI, or when the process ends with
+/// status 0 and tutti finalises MPI. If the process ends with another status, it leaves as if
+/// `abandon` had been called, because calls under way may never end. The destructor waits while
+/// `stop` runs in another thread.
 class StopHook {
  public:
   explicit StopHook(std::function<void()> stop);

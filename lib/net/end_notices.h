@@ -13,17 +13,17 @@ struct EndNotice {
   std::string text;   ///< "worker 1 on h1 ended with exit code 3"
 };
 
-/// Hears from scripts/launch.py which processes of the job have ended, with whatever exit status
-/// and on whatever host, also before they came to any store. The launcher's helper beside this
-/// process tells that (scripts/launcher/notices.py), as long as this object lives. Without a
-/// launcher nothing is ever heard. For one thread at a time.
+/// Receives notices of ended processes of the job from scripts/launch.py: with any exit status,
+/// from any host, and also of processes that had not come to a store. The launcher's helper beside
+/// this process sends them (scripts/launcher/notices.py), as long as this object lives. Without a
+/// launcher none ever comes. For one thread at a time.
 class EndNotices {
  public:
   /// The environment variable in which the launcher gives the address.
   static constexpr const char* variable = "TUTTI_END_NOTICES";
 
-  /// `address`: of an abstract Unix socket; empty: there is no launcher. `job`: this job's name. A
-  /// launcher whose job has another name is not this job's, and says nothing.
+  /// `address`: of an abstract Unix socket; empty: there is no launcher. `job`: this job's name.
+  /// The launcher of a job with another name sends nothing.
   EndNotices(const std::string& address, const std::string& job);
 
   /// Readable when there is something to take in; empty: nothing will ever come.

@@ -12,11 +12,12 @@ namespace tutti::net {
 
 class CipherStream;
 
-/// A frame on a link: the length of the payload (4 bytes), its MAC, the payload. The MAC is
-/// Poly1305 with a key for this frame alone, which ChaCha20 makes of the direction's key and of the
-/// frame's number in it. So a frame that was changed, repeated, dropped or moved is refused. Where
-/// a connection is encrypted, frames are the messages of a secretstream of libsodium's, which
-/// promises the same: the length, then the ciphertext; the stream's header comes before the first.
+/// A frame on a link: the length of the payload (4 bytes), its MAC, and the payload. The MAC is
+/// Poly1305 with a key for this frame only. ChaCha20 makes that key of the direction's key and the
+/// frame's number. So the receiver refuses a frame that was changed, repeated, dropped or moved. If
+/// a connection is encrypted, frames are the messages of a secretstream of libsodium, which
+/// promises the same. Such a frame has the length and then the ciphertext, and the stream's header
+/// comes before the first.
 inline constexpr std::size_t max_frame_payload = std::size_t{64} << 10;
 inline constexpr std::size_t frame_header_bytes = 4 + mac_bytes;
 

@@ -42,10 +42,10 @@ struct Identity {
   static std::string describe_rank(int rank) { return "rank " + std::to_string(rank); }
 };
 
-// The handshake: the caller sends its rank, whether it encrypts and a nonce; the listener answers
-// with whether it encrypts, a nonce of its own and a proof over all that; the caller sends its
-// proof over it. Each end then knows that the other one has the secret now, not that it once
-// recorded somebody who had.
+// The handshake has three messages. The caller sends its rank, whether it encrypts, and a nonce.
+// The listener answers with whether it encrypts, a nonce of its own, and a proof over all that. The
+// caller sends its own proof over all that. Then each end knows that the other one has the secret
+// now, and has not only recorded another process that had it.
 
 /// The listening side. Accepts connections until each rank of `expected` has proved itself; turns
 /// others away as `Reception` does. Throws `timeout` at the deadline, naming the ranks that are
@@ -68,10 +68,10 @@ struct Candidate {
 /// There may be others, or this one may lead to the listener later.
 Candidate start_candidate(const std::string& address, std::uint16_t port,
                           const std::string& source);
-/// The calling side. The first candidate that leads to the listener is taken, the others are
-/// closed. Throws `peer_lost` if none does, saying why, as `NotOfThisJob` if something answers that
-/// does not know the secret; `mismatch` if the listener encrypts and this end does not, or the
-/// other way round; and `timeout`.
+/// The calling side. Takes the first candidate that leads to the listener, and closes the others.
+/// Throws `peer_lost` with the reason if none leads there, as `NotOfThisJob` if a process answers
+/// that does not know the secret. Throws `mismatch` if only one of the two ends encrypts, and
+/// `timeout`.
 ProvenPeer prove_to(std::vector<Candidate> candidates, const Identity& me, int listener_rank,
                     const base::Patience& patience);
 

@@ -10,10 +10,11 @@
 
 namespace tutti::net {
 
-/// The listening side of handshakes as a part of a thread's own loop; never blocks. Closes and logs
-/// a connection that says anything else, or nothing for 5 s, or that is the oldest when too many
-/// wait, or when few of this process's descriptors are left. Connections that the other end closes,
-/// or of a rank that has come already, are logged at the debug level alone.
+/// The listening side of handshakes, as a part of a thread's own loop. Never blocks. It closes and
+/// logs a connection that sends anything but a handshake, or nothing for 5 s. It also closes the
+/// oldest connection if too many wait, or if few descriptors of this process are left. Connections
+/// that the other end closes, and connections of a rank that has already come, are only logged at
+/// the debug level.
 class Reception {
  public:
   using Expects = std::function<bool(int rank)>;

@@ -36,18 +36,18 @@ struct Kernel {
 ///
 /// Makes one pass over all sources, at least one, of any alignment. `dst` may be one of the sources
 /// if `in` and `out` have the same size; otherwise it must overlap none. `streaming` uses
-/// non-temporal stores: for results larger than the caches that nobody reads soon. Throws
-/// `internal` for a pair of dtypes that no kernel converts, a bad divisor or no source.
+/// non-temporal stores. They are for results that are larger than the caches and are not read soon.
+/// Throws `internal` for a pair of dtypes that no kernel converts, a bad divisor or no source.
 void reduce(const Kernel& kernel, std::span<const void* const> sources, void* dst,
             std::size_t count, bool streaming = false);
 
 /// Throws `internal` for a divisor that `reduce` refuses.
 void check_divisor(const Kernel& kernel);
 
-/// As `reduce`, but into several outputs, each of which may be one of the sources. It works in
-/// small blocks and prefetches the sources' next block while it writes the last, for reading and
-/// writing at once take the full memory bandwidth. Moves the pointers of both lists behind the last
-/// element.
+/// Like `reduce`, but writes to several outputs, each of which may be one of the sources. It works
+/// in small blocks, and prefetches the next block of the sources while it writes the last one,
+/// because only reading and writing at once use the full memory bandwidth. Moves the pointers of
+/// both lists behind the last element.
 void reduce_to_all(const Kernel& kernel, std::span<const void*> sources, std::span<void*> outs,
                    std::size_t count, bool streaming = false);
 

@@ -45,11 +45,11 @@ class DeviceSide final : public collective::Grouping {
 
   /// Whether one of the calls has tensors on a GPU.
   static bool concerns(std::span<const TensorCall> calls);
-  /// For a user's thread, before it submits such calls: checks where the tensors of those on a GPU
-  /// lie, and records the events that copies will wait for. Returns what makes streams wait for the
-  /// calls. Throws `unsupported` without CUDA or a driver,
-  /// `invalid_argument` for memory of another device or context, and for a stream that the program
-  /// captures as a graph; `aborted` after `close`. Thread-safe.
+  /// For a user's thread, before it submits such calls. Checks the memory of the tensors on a GPU,
+  /// and records the events for which copies will wait. Returns the object that makes streams wait
+  /// for the calls. Throws `unsupported` without CUDA or a driver, `invalid_argument` for memory of
+  /// another device or context, and for a stream that the program captures as a graph; `aborted`
+  /// after `close`. Thread-safe.
   std::shared_ptr<const base::StreamOrder> admit(std::span<TensorCall> calls)
       TUTTI_EXCLUDES(opening_);
 

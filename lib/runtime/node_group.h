@@ -16,14 +16,14 @@
 
 namespace tutti::runtime {
 
-/// The NCCL communicator of the ranks of a node, as one rank has it. It is made beside the batches,
-/// by a thread of its own, when every rank of the node has a GPU for itself. Until it is there, and
-/// for good if it cannot be made, batches move through the host.
+/// The NCCL communicator of the ranks of a node, as one rank has it. A thread of its own makes it
+/// while batches move, if every rank of the node has a GPU for itself. Until it is there, and for
+/// good if it cannot be made, batches move through the host.
 ///
-/// All ranks of a node must choose the same way for a batch. So a rank tells before a batch's gate
-/// what it has (`enter`), and all ask after the gate (`is_ready`).
+/// All ranks of a node must choose the same way for a batch. So each rank announces its
+/// communicator before a batch's gate (`enter`), and all ask after the gate (`is_ready`).
 ///
-/// Used by the thread that moves the executor; it never waits, but for `abort` and `close`.
+/// The thread that moves the executor uses it. It never waits, except in `abort` and `close`.
 class NodeGroup {
  public:
   /// Makes what goes with the communicator, such as streams and device memory. It runs on the

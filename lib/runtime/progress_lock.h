@@ -13,8 +13,8 @@ namespace tutti::runtime {
 
 /// The progress lock: decides which thread moves the executor. Normally it is the communication
 /// thread, which sleeps on the doorbell while there is nothing to do. A user thread that submits or
-/// waits takes the lock instead, for waking another thread takes longer than moving a small
-/// message. It does not where MPI must be called by one thread, nor while large tensors move
+/// waits takes the lock instead, because to wake another thread takes longer than to move a small
+/// message. It does not take the lock if only one thread may call MPI, nor while large tensors move
 /// between nodes.
 ///
 /// Thread-safe. Pendings hold it weakly and may outlive the session.

@@ -37,12 +37,12 @@ class Session {
   /// process, for it would wait for its own thread. In a forked child it closes the child's copies
   /// of the connections.
   void end();
-  /// Finishes the tensors that have begun to move and waits until the other ranks know that this
-  /// rank leaves (rank 0: until all have left); before that, for a barrier or join of another
-  /// thread. Until it returns, callbacks and deleters may call the session. Throws what has ended
-  /// the store, if it has thereby failed and no call has told the program; and `invalid_argument`
-  /// in a callback or a deleter. Does nothing in a forked child. A thread that calls it meanwhile
-  /// waits, too.
+  /// Closes the store. Waits for a barrier or join of another thread, finishes the tensors that
+  /// have begun to move, and waits until the other ranks know that this rank leaves (rank 0: until
+  /// all have left). Until it returns, callbacks and deleters may call the session. Throws the
+  /// error that has ended the store, if no call has told the program, and `invalid_argument` in a
+  /// callback or a deleter. Does nothing in a forked child. A thread that calls it meanwhile waits,
+  /// too.
   void close();
 
   int rank() const { return place_.rank; }

@@ -32,11 +32,12 @@ std::size_t machine_bytes() {
 }
 
 /// A part that moves holds up a more urgent tensor. Between nodes it does so for longer, and the
-/// next one moves while it ends, so that small parts cost less there: a training step with
-/// ResNet-50's gradients over two hosts at 1 Gbit/s reached 98.4 to 98.9 % of what the links allow
-/// in parts of 512 KiB, 97.6 to 98.4 in parts of 1 MiB; over eight hosts 94 to 96 in either, 88 in
-/// parts of 4 MiB. On one node the pipeline runs empty at each end, so parts are larger; and one
-/// batch moves at a time, so that a second gate ahead would hold up the more urgent for nothing.
+/// next part already moves while it ends, so small parts cost less there. A training step with
+/// ResNet-50's gradients over two hosts at 1 Gbit/s reached 98.4 to 98.9 % of the speed that the
+/// links allow in parts of 512 KiB, and 97.6 to 98.4 % in parts of 1 MiB. Over eight hosts it
+/// reached 94 to 96 % in either, and 88 % in parts of 4 MiB. On one node the pipeline runs empty at
+/// each end of a part, so parts are larger. One batch moves at a time there, so a second open gate
+/// would hold up a more urgent tensor for nothing.
 coordinator::Settings protocol_of(const Options& options, const topology::Topology& topology) {
   const bool several_nodes = topology.node_count() > 1;
   constexpr std::size_t mib = std::size_t{1} << 20;

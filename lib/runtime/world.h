@@ -40,11 +40,13 @@ struct World : Place {
   base::Mapper map = base::map_file;
 };
 
-/// Collective over `options.ranks` (MPI_COMM_WORLD if it is empty), blocking: calls `create` with
-/// the world of a new store. Threads of one process take turns at a world; at several they create
-/// at the same time. Initialises MPI if nobody has, which is collective over MPI_COMM_WORLD. Throws
-/// `mismatch` when that is smaller than the launcher says, and `invalid_argument` for ranks that it
-/// does not have or without this process's. Calls `create` again when another rank has begun anew.
+/// Calls `create` with the world of a new store. Collective over `options.ranks` (MPI_COMM_WORLD if
+/// it is empty), and blocking. Threads of one process that create stores over the same ranks take
+/// turns; over different ranks they create at the same time. Initialises MPI unless the program
+/// has, which is collective over MPI_COMM_WORLD. Calls `create` again when another rank has begun
+/// anew. Throws `mismatch` if MPI_COMM_WORLD is smaller than the launcher says. Throws
+/// `invalid_argument` if `ranks` has ranks that MPI_COMM_WORLD does not have, or lacks this
+/// process's rank.
 void with_mpi_world(const Options& options, const std::function<void(World)>& create);
 
 /// Whether `options.ranks` is this process's rank alone; needs no other rank and starts nothing.

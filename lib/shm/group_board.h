@@ -18,11 +18,11 @@ namespace tutti::shm {
 /// of its launch log. Views into memory that the caller owns and that the node's ranks share. All
 /// zeros is a valid beginning.
 ///
-/// Each rank writes its own words, and any rank reads them. Those that choose how a batch moves are
-/// `since` words: the sequence + 1 of the first batch before whose gate the rank had something. A
-/// rank writes such a word before it enters that gate. Since nobody passes a gate before all have
-/// entered it, all ranks that look after the gate get the same answer for its batch, though one of
-/// them may have entered the next gate already.
+/// Each rank writes its own words, and any rank reads them. The words that choose how a batch moves
+/// are `since` words: the sequence + 1 of the first batch before whose gate the rank had the thing
+/// in question. A rank writes such a word before it enters that gate. Since nobody passes a gate
+/// before all have entered it, all ranks that look after the gate get the same answer for its
+/// batch, though one of them may have entered the next gate already.
 class GroupBoard {
  public:
   using Since = Flag;

@@ -17,12 +17,12 @@ namespace tutti::shm {
 ///   had the same slot before;
 /// - a gather when its exchange of the chunk between the nodes has ended.
 ///
-/// It would not do if the first rank alone were ready: the input of another one may wait, in a
-/// stream of the program, for the result of a launch that then stands further back. The exploration
-/// in test/unit/shm tries these rules and some that are broken.
+/// It is not enough that the first rank is ready: the input of another rank may wait, in a stream
+/// of the program, for the result of a launch that would then come later in the log. The
+/// exploration in test/unit/shm tries these rules and some that are broken.
 ///
-/// One object a rank, used by one thread at a time. Nothing blocks, and nothing rings a doorbell:
-/// whoever waits for `next` polls it, or is woken by the owner of the log.
+/// Each rank has one object, which one thread at a time uses. Nothing blocks, and nothing rings a
+/// doorbell: a thread that waits for `next` polls it, or the owner of the log wakes it.
 class LaunchLog {
  public:
   enum class Kind : std::uint8_t { scatter, gather };

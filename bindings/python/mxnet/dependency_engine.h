@@ -36,12 +36,12 @@ class DependencyEngine {
   /// Does not block. Needs no GIL.
   void push(Call call, Kind kind);
 
-  /// For the end of the process. With status 0 what MXNet's engine has not done yet is done first,
-  /// for the other ranks count on it; where some of that failed, and the program was told of no
-  /// failure, the status becomes 1. With another status they may wait for something else, and
-  /// have to learn that this rank is lost: the engine's calls fail, whatever engine they are of, so
-  /// that it comes to rest; stores go on with those that they have. Then the process is ended
-  /// without destructors.
+  /// Prepares the end of the process.
+  /// - With status 0 the engine first does its remaining operations, because the other ranks count
+  ///   on them. If some of them fail, and the program was told of no failure, the status becomes 1.
+  /// - With another status the other ranks may wait for something else, and have to learn that this
+  ///   rank is lost. So the calls of all engines fail, and MXNet's engine comes to rest. Stores go
+  ///   on with the calls that they have. Then the process ends without destructors.
   void finish_at_exit() const;
 
  private:

@@ -4,11 +4,12 @@
 
 namespace tutti::ps {
 
-/// Where the scheduler listens. `root` is what all processes are told, `addresses` are those that
-/// it leads to on this host, one at least. A host's own name may lead to its loopback interface (as
-/// Debian has it, to 127.0.1.1), and elsewhere to the host: then the scheduler listens at all
-/// addresses. `of_interface`, if one of `addresses`, goes before the others; empty: none does.
-/// `has_secret`: without one the job stays on this machine.
+/// Chooses where the scheduler listens. `root` is the name that all processes are told. `addresses`
+/// are the addresses to which it leads on this host, at least one. On the host itself, its name may
+/// lead to the loopback interface (on Debian to 127.0.1.1), while on other hosts it leads to the
+/// host: then the scheduler listens at all addresses. `of_interface` goes before the others if it
+/// is one of `addresses`; empty: none does. `has_secret`: without a secret the job stays on this
+/// machine.
 std::string listening_address(const std::string& root, const std::vector<std::string>& addresses,
                               const std::string& of_interface, bool has_secret);
 

@@ -10,10 +10,10 @@
 
 namespace tutti::ps {
 
-/// One end of an exchange of messages with one other process, as a value: each message is delivered
-/// once and in the order sent, although packets may be lost, late or doubled, and one connection
-/// take another's place. A message is numbered, and where that is asked for kept until the other
-/// end has acknowledged it.
+/// One end of an exchange of messages with one other process, as a value. Each message is delivered
+/// once, and messages are delivered in the order in which they were sent, although packets may be
+/// lost, late or doubled, and a new connection may replace an old one. Messages are numbered. If
+/// asked for, each is kept until the other end has acknowledged it.
 class Delivery {
  public:
   /// A packet's head, and the message in it; both are valid during the call.

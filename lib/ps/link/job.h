@@ -53,9 +53,9 @@ struct Job {
   /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND, TUTTI_JOB_KEY or TUTTI_JOB_KEY_FILE,
   /// TUTTI_LISTEN_FD, TUTTI_END_NOTICES, PS_VERBOSE, PS_HEARTBEAT_INTERVAL, PS_HEARTBEAT_TIMEOUT,
   /// PS_RESEND, PS_RESEND_TIMEOUT, PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG; without a key
-  /// also HOME, where it makes the user's own, if there is none yet. Throws `invalid_argument`,
-  /// naming the variable, for one that is missing or not usable, and for those that contradict each
-  /// other.
+  /// also HOME, where it makes the user's own key if there is none yet. Throws `invalid_argument`
+  /// for a variable that is missing or not usable, and for variables that contradict each other.
+  /// The error names the variable.
   static Job from(Variables variables);
 
   net::Heartbeat heartbeat(const Options& options) const;

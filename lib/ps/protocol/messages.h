@@ -277,10 +277,10 @@ struct Withdrawal {
   Kind kind = Kind::push;
   Failure failure{};
 };
-/// The call has reached its worker's time limit, and this contribution or setting of it was sent.
-/// First the worker holds each that is not answered: the server executes none that is held. Where
-/// one had been executed before, the worker releases them, and the call goes on; else it gives them
-/// up, and their rounds fail with this failure for all workers.
+/// A call has reached its worker's time limit, and this contribution or setting of the call was
+/// sent. First the worker holds each one that is not answered; the server executes none that is
+/// held. If a server had executed one before, the worker releases the others, and the call goes on.
+/// Otherwise the worker gives them up, and their rounds fail with this failure for all workers.
 struct Recall {
   enum class Step : std::uint8_t { hold, release, give_up };
   std::uint64_t sequence = 0;

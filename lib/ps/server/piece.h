@@ -11,11 +11,12 @@
 
 namespace tutti::ps {
 
-/// One piece of one value on its server, and the requests for it. These wait in a queue for each
-/// worker, in the order in which it made them. A round is the contributions at the heads of all
-/// queues: so a worker's second push is never taken for another's first, and a pull follows the
-/// worker's own last push. A round that a worker gives up fails for all: for those that have come
-/// to it at once, for each other with its next contribution.
+/// One piece of one value on its server, and the requests for it. There is one queue for each
+/// worker, in which its requests wait in the order in which it made them. A round consists of the
+/// contributions at the heads of all queues. So a worker's second push never stands for another's
+/// first, and a pull follows the worker's own last push. A round that a worker gives up fails for
+/// all workers: at once for those that have come to it, and with its next contribution for each
+/// other worker.
 class Piece {
  public:
   /// Counts over all pieces of a server.

@@ -10,14 +10,17 @@
 
 namespace tutti::ps {
 
-/// Settings on their way into a server. In a synchronous store every worker makes them, in the same
-/// order, and each is applied when the last worker's has come. In an asynchronous one the lowest
-/// worker that is there leads: its n-th is applied at once, where none was applied as the n-th
-/// before, and another worker's n-th is answered as that one was, if it is one of the last 1024.
-/// Either way a worker that says something else is told. In a synchronous store a setting also
-/// waits for rounds that a worker holds, for other servers may have executed these before it. One
-/// that a worker gives up fails in a synchronous store for all; in an asynchronous one for that
+/// Settings on their way into a server. In a synchronous store every worker makes them in the same
+/// order. A setting is applied when the last worker has made it. It also waits for rounds that a
+/// worker holds, because other servers may have executed these before it. If a worker gives a
+/// setting up, it fails for all.
+///
+/// In an asynchronous store the lowest worker that is there leads. Its n-th setting is applied at
+/// once, unless an n-th setting was applied before. Another worker's n-th setting is answered as
+/// that one was, if it is one of the last 1024. If a worker gives a setting up, it fails for that
 /// worker, which may make it again.
+///
+/// In both cases a worker that makes a different setting gets an error.
 class SettingsQueue {
  public:
   /// Applies a setting. Returns nothing if it could, and otherwise the failure.

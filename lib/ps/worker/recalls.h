@@ -22,8 +22,9 @@ struct Sent {
 
 /// The calls of a worker that have reached their time limit and take part in rounds. Such a call
 /// ends alike on all workers: either all its pieces are executed, or all fail. So this worker first
-/// has all held that it sent. While it holds them no server executes any. Where one had been
-/// executed before, every worker has made the call, and it goes on; else the worker gives it up.
+/// holds all parts that it sent. While it holds them, no server executes any. If a server had
+/// executed a part before, every worker has made the call, and the call goes on. Otherwise the
+/// worker gives the call up.
 class Recalls {
  public:
   /// Numbers it, sends it to the server, and returns its number.

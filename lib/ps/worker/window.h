@@ -8,12 +8,12 @@
 
 namespace tutti::ps {
 
-/// How far a worker sends ahead of the servers' answers. A round needs all workers, and where links
-/// are full they get unequal parts of them. Bounded by this window they stay in step, and answers
-/// leave while later rounds come in. It counts from the server that has answered least: one server
-/// that is ahead fills the link on which another's rounds have to pass. Workers may name keys in
-/// another order, and then none gets an answer before the window widens. For one thread; sizes are
-/// in bytes of elements.
+/// Bounds how far a worker sends ahead of the servers' answers. A round needs all workers, and full
+/// links give workers unequal shares. With this bound they stay in step, and answers leave while
+/// later rounds come in. The window counts from the server that has answered least: a server that
+/// is ahead would fill the link on which another server's rounds have to pass. If workers name keys
+/// in different orders, none gets an answer before the window widens. For one thread. Sizes are in
+/// bytes of elements.
 class Window {
  public:
   using Time = base::Clock::time_point;
