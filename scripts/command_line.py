@@ -1,4 +1,4 @@
-"""What this project's programs in Python have in common on their command lines."""
+"""Shared code of this project's Python programs for their command lines."""
 import argparse
 import difflib
 import functools
@@ -26,12 +26,12 @@ def printable(text, most=400):
 
 
 def file_problem(error):
-    """What an OSError says of a file, as users write it."""
+    """An OSError about a file, worded for users."""
     return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
 
 
 def meant(word, known):
-    """What an error says of the known one that a word is nearest to: nothing where there is none."""
+    """The part of an error that names the known word nearest to this one. Nothing if none is near."""
     near = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -100,7 +100,7 @@ def quiet_when_cut_off(main):
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes no abbreviation for an option. Of a misspelt option, choice or command it says which was meant."""
+    """Takes no abbreviation for an option. For a misspelt option, choice or command it says which one was meant."""
 
     def __init__(self, **words):
         super().__init__(allow_abbrev=False, **{"prog": program(), **words})

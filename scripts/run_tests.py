@@ -34,7 +34,9 @@ def reason(said):
 
 
 class Tally:
-    """What passed, failed and was skipped; at the end what the failed said, and why others were skipped."""
+    """Counts the tests that passed, failed and were skipped. At the end it prints the output of the failed, and why
+    others were skipped.
+    """
 
     def __init__(self):
         self.passed, self.skipped, self.failed = 0, [], []
@@ -167,7 +169,7 @@ class Aside:
 
 
 def result_logs(where):
-    """What meson has written of its last run; it is named after the wrapper, too, where there is one."""
+    """The results that meson has written of its last run. Their name has the wrapper's name, too, if there is one."""
     return list((ROOT / where.folder / "meson-logs").glob("testlog*.json"))
 
 

@@ -66,7 +66,8 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """What contests need: `job` starts programs on the layout's hosts; the folder exists as long as they run."""
+    """The means that contests need: `job` starts programs on the layout's hosts. The folder exists as long as they run.
+    """
     request: object
     layout: emulated.Layout
     sizes: tuple

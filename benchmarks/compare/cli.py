@@ -29,7 +29,7 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What the command line asks for. A suite replaces None by its own value."""
+    """The request on the command line. A suite replaces None by its own value."""
     suite: str
     quick: bool
     rounds: int

@@ -1,4 +1,4 @@
-"""What the programs said about themselves and what they ran on."""
+"""The descriptions that the programs gave of themselves and of their machine."""
 
 NOT_SAID = "not said"
 

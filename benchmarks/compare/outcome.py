@@ -1,4 +1,4 @@
-"""What a suite hands back."""
+"""The result of a suite."""
 import dataclasses
 
 

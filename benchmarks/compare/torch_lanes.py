@@ -1,4 +1,4 @@
-"""What the parts of suite pytorch share."""
+"""Shared code of the parts of suite pytorch."""
 from compare import peers
 from compare.contest import BenchError, Contest, open_mpi
 from compare.targets import Verdict, judge, missing, times

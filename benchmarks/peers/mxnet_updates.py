@@ -53,7 +53,7 @@ class Updates:
 
 
 def rate(given, board, updates):
-    """Of all workers' updates, each second."""
+    """The updates of all workers, each second."""
     for _ in range(given.warmup):
         updates.take()
     updates.store._barrier()

@@ -18,7 +18,7 @@ WORLD = MPI.COMM_WORLD
 
 
 class Lane(Numbers):
-    """What both have in common: MPI's barrier, which each rank leaves while it polls, and its own maximum."""
+    """Shared code of both lanes: MPI's barrier, which a rank that polls leaves at once, and MPI's maximum."""
     barrier = staticmethod(WORLD.Barrier)
 
     def largest(self, values):

@@ -34,7 +34,7 @@ def parser():
 
 
 def timed(call, *arguments):
-    """What it returns, and its microseconds."""
+    """The result of the call, and its microseconds."""
     start = time.perf_counter()
     result = call(*arguments)
     return result, (time.perf_counter() - start) * 1e6

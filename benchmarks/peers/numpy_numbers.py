@@ -1,4 +1,5 @@
-"""What is summed, in numpy's arrays: allreduce_bench's numbers, and negotiation_bench's of a step."""
+"""The numbers that are summed, in numpy's arrays: those of allreduce_bench, and those of a step of negotiation_bench.
+"""
 import numpy as np
 
 import racing

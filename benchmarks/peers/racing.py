@@ -1,4 +1,4 @@
-"""What peers' programs share: allreduce_bench's numbers, options and rows."""
+"""Shared code of the peers' programs: allreduce_bench's numbers, options and rows."""
 import argparse
 import json
 import os

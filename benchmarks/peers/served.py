@@ -38,7 +38,7 @@ def free_port():
 
 
 def place(given):
-    """What tells the processes of a job, MXNet's or tutti's, where they belong."""
+    """The variables that tell each process of a job, MXNet's or tutti's, its place."""
     found = {"DMLC_PS_ROOT_URI": given.root, "DMLC_PS_ROOT_PORT": str(free_port()),
              "DMLC_NUM_WORKER": str(given.workers), "DMLC_NUM_SERVER": str(given.servers),
              "TUTTI_JOB_KEY": secrets.token_hex(32)}
@@ -54,7 +54,7 @@ def start_roles(given, env):
 
 
 def processor_seconds(process):
-    """Of all its threads so far."""
+    """The processor time of all its threads so far."""
     total = 0
     for file in pathlib.Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError):

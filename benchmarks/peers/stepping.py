@@ -1,5 +1,6 @@
-"""What peers' programs share that time steps of many small tensors: what is summed, options and rows are
-negotiation_bench's."""
+"""Shared code of the peers' programs that time steps of many small tensors, with negotiation_bench's numbers, options
+and rows.
+"""
 import argparse
 import time
 

@@ -1,4 +1,5 @@
-"""What is summed, in torch's tensors: allreduce_bench's numbers, and negotiation_bench's of a step."""
+"""The numbers that are summed, in torch's tensors: those of allreduce_bench, and those of a step of negotiation_bench.
+"""
 import torch
 
 import racing

@@ -4,7 +4,7 @@ DENSE = ((25088, 4096), (4096, 4096), (4096, 1000))
 
 
 def vgg16():
-    """Of each layer the weights and the biases."""
+    """The sizes of the weights and the biases of each layer."""
     counts, before = [], 3
     for filters in CONVOLUTIONS:
         counts += [before * filters * 9, filters]

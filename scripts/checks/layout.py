@@ -23,7 +23,7 @@ TESTS = {"unit", "mpi", "ps", "python", "fault", "lab", "fuzz"}
 
 
 def files_of(root):
-    """What git tracks or would track, relative to the root."""
+    """The files that git tracks or would track, relative to the root."""
     listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z", "--cached", "--others",
                              "--exclude-standard"], check=True, stdout=subprocess.PIPE)
     paths = (pathlib.PurePath(name) for name in listed.stdout.decode().split("\0") if name)

@@ -19,7 +19,7 @@ FOR_C = {"tutti/c.h", "tutti/export.h"}
 
 
 def compile_alone(task):
-    """What the compiler says against a program that includes this header twice and nothing else."""
+    """The compiler's errors for a program that includes this header twice and nothing else."""
     compiler, name, include = task
     program = f'#include "{name}"\n#include "{name}"\nint main(void) {{ return 0; }}\n'
     done = subprocess.run([*compiler, f"-I{include}", *FLAGS], input=program, text=True,

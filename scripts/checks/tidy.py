@@ -65,7 +65,7 @@ def through(header, sources):
 
 
 def selected(sources):
-    """What of the sources to check, as (files, words for the report); None where it is unknown."""
+    """The sources to check, as (files, words for the report). None if it is unknown which."""
     base = starting_point()
     if base is None:
         return None, "this clone has no other commit to compare with; --all checks all but the tests'"

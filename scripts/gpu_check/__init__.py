@@ -1,1 +1,1 @@
-"""What scripts/gpu-check is made of; Python 3.9 and its standard library suffice."""
+"""The parts of scripts/gpu-check. Python 3.9 and its standard library suffice."""

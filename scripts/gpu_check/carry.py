@@ -82,7 +82,8 @@ def unpack(file, folder):
 
 
 def libraries(folder, programs):
-    """What the programs need beside what every machine and Open MPI have, by the names they ask for."""
+    """The libraries that the programs need besides those of every machine and of Open MPI, by the names they ask for.
+    """
     found = set()
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder / "openmpi/lib")}
     for program in programs:

@@ -26,7 +26,7 @@ class Section:
 
 @dataclasses.dataclass
 class Attempt:
-    """What a section works with, and what it leaves, even if it does not come to its end."""
+    """The inputs of a section, and its results, even if it does not come to its end."""
     kit: object
     quick: bool
     deadline: float

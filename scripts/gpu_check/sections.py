@@ -43,7 +43,7 @@ def version_of(package):
 
 
 def gpus(attempt):
-    """What the driver's own tool says of each GPU."""
+    """The description of each GPU by the driver's own tool."""
     tool = attempt.kit.tool("nvidia-smi")
     if tool is None:
         return
@@ -63,7 +63,7 @@ def stores(attempt):
 
 
 def verdict(done):
-    """What Catch2 says at its end."""
+    """The last line of Catch2."""
     if done.overdue:
         raise Failed(f"the tests did not end within {done.seconds:.0f} s")
     ends = [line for line in done.out.splitlines() if "test cases:" in line or "All tests passed" in line]

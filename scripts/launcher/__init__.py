@@ -1,1 +1,1 @@
-"""What scripts/launch.py is made of; Python 3.9 and its standard library suffice."""
+"""The parts of scripts/launch.py. Python 3.9 and its standard library suffice."""

@@ -25,7 +25,7 @@ YARN = "--launcher yarn", "it comes with Hadoop"
 
 
 def told(request, index, env, forwarded, server, placement=()):
-    """What a task of the job reads. In mode mpi the job has one, which becomes mpirun."""
+    """The text that a task of the job reads. In mode mpi the job has one task, which becomes mpirun."""
     here = {"env": {name: env[name] for name in forwarded}, **place(request)}
     if request.mode == "ps":
         return helper.lines(helper.source(), {**here, "groups": groups(request, server), "index": index})

@@ -1,5 +1,7 @@
-"""What a process needs before its command can start: its number, its group, the scheduler's port. A part of what runs
-on other hosts."""
+"""Prepares a process before its command can start: its number, its group, the scheduler's port.
+
+A part of the program that runs on other hosts.
+"""
 import os
 import socket
 
@@ -12,7 +14,7 @@ class CannotBegin(Exception):
 
 
 def problem_text(error):
-    """What an error says, without its number."""
+    """The text of an error, without its number."""
     if getattr(error, "strerror", None) is None:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror

@@ -1,4 +1,4 @@
-"""What a job's end was: says it, and makes an exit code of it."""
+"""Reports the end of a job, and makes an exit code of it."""
 import signal
 
 from launcher.output import say
@@ -31,7 +31,8 @@ def conclude(job):
 
 
 def has_written(server):
-    """Whether it left its last state behind. Who has lost another process does so, too, and fails then."""
+    """Whether a server left its last state behind. A server that has lost another process does so, too, and then fails.
+    """
     return server.status in (WELL, TERMINATED, MISUSED) or server.status == 1 and server.lost is not None
 
 

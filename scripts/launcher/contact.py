@@ -73,7 +73,7 @@ def read_line(link, length, until):
 
 
 def introduce(link, token, hello, until):
-    """Whoever listens there must know the token, too: its welcome is sealed."""
+    """Introduces this end. The listener must know the token, too: its welcome is sealed."""
     lines, first = helpers_end(link, token, read_line(link, NONCE_BYTES, until), hello)
     link.sendall(first)
     try:

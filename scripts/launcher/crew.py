@@ -30,7 +30,7 @@ def start(one):
 
 
 class Member:
-    """What one process of the job is started by."""
+    """The words and settings by which one process of the job is started."""
 
     def __init__(self, one):
         self.title, self.host, self.up, self.said = one["title"], one["host"], False, b""
@@ -54,7 +54,7 @@ class Member:
 
 
 class Crew:
-    """Starts a few at once on each host. What it starts ends when this process does."""
+    """Starts a few processes at once on each host. They end when this process does."""
 
     def __init__(self, plan):
         self.events = selectors.DefaultSelector()

@@ -33,5 +33,5 @@ def python(is_here):
 
 
 def lines(program, told):
-    """What BOOT reads: a program's text, and what that reads."""
+    """The input of BOOT: the text of a program, and the lines which that program reads."""
     return f"{json.dumps(program)}\n{json.dumps(told)}\n"

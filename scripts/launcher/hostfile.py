@@ -59,7 +59,7 @@ def place_of(word):
 
 
 def another_way(text):
-    """What to write in place of a line that is not understood; another program may understand it."""
+    """What to write in place of a line that is not understood. Another program may understand it."""
     words = text.split()
     if re.search(r"\[\d[\d,-]*\]", text):
         return f"`scontrol show hostnames '{words[0]}'` prints these hosts, one a line"

@@ -18,7 +18,7 @@ def spread(request, placement, listed):
 
 
 def words_to(host):
-    """What starts the helper there. What it is told goes to standard input, for others may read command lines."""
+    """The words that start the helper there. Its data go to standard input, because others may read command lines."""
     words = [*helper.python(host is None), helper.BOOT]
     return words if host is None else hosts.words_to(host, words)
 

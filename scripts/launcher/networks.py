@@ -51,7 +51,7 @@ def addresses(wanted=None):
 
 
 def name_of(host):
-    """What ssh's USER@HOST says beside the user."""
+    """The host in ssh's USER@HOST."""
     return host.rpartition("@")[2]
 
 

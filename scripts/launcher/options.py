@@ -31,8 +31,9 @@ DAY_SECONDS = 86400
 
 
 class UsageError(Exception):
-    """What the user typed cannot be done; the text says what to type instead. Lines that belong to it, such as
-    another program's, follow it."""
+    """The user's command cannot be done. The text says what to type instead. Lines that belong to it, such as another
+    program's, follow it.
+    """
 
     def __init__(self, text, lines=()):
         super().__init__(text)
@@ -184,7 +185,7 @@ def check_variables(assignments):
 
 
 def check_hosts(given):
-    """Who knows the hosts: the user, or what the launcher asks for them."""
+    """Checks that somebody knows the hosts: the user, or the program that the launcher asks for them."""
     if given.launcher == "local" and (given.hostfile or given.sync_dst_dir):
         raise UsageError("-H and --sync-dst-dir go with --launcher ssh; --launcher local starts "
                          "everything here")

@@ -27,8 +27,9 @@ class CannotWrite(Exception):
 
 
 def open_standard_streams():
-    """Of a stream that was closed what is written goes nowhere. Else the next file that is opened would take its
-    place, and get it."""
+    """Lets output to a stream that was closed go nowhere. Otherwise the next file that is opened would take the
+    stream's place, and get the output.
+    """
     while True:
         fd = os.open(os.devnull, os.O_RDWR)
         if fd > 2:
@@ -39,7 +40,9 @@ def open_standard_streams():
 
 
 def settle_standard_streams():
-    """What they hold and do not take goes nowhere. Else Python would try again at its end, and change the exit code."""
+    """Drops output that the streams hold and cannot write. Otherwise Python would try again at its end, and change the
+    exit code.
+    """
     for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -48,7 +51,7 @@ def settle_standard_streams():
 
 
 def as_on_terminal(line):
-    """What a terminal would show of a line in which a progress display went back to its start."""
+    """The text that a terminal would show of a line in which a progress display went back to its start."""
     return line.rstrip("\r").rpartition("\r")[2]
 
 
@@ -108,7 +111,9 @@ class Begun:
         return file.isatty() or visible.startswith(self.visible)
 
     def more(self, file, head, text, visible):
-        """What is written behind it. A terminal goes to its start, and needs the head anew, where the text does."""
+        """The text to write behind it. If the text goes back to its start, the terminal does, too, and needs the head
+        anew.
+        """
         added = text[len(self.text):].replace("\r", "\r" + head) if file.isatty() else visible[len(self.visible):]
         self.text, self.visible = text, visible
         return added

@@ -13,7 +13,9 @@ prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 def adopt_orphans():
-    """What loses its parent somewhere below becomes a child of this process, not of init."""
+    """Makes processes below this one its children when they lose their parent. Otherwise they would become children of
+    init.
+    """
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -70,7 +72,11 @@ def lives_below(name):
 
 
 def signal_all(number):
-    """Whom it may: not those of another user, such as of a command with sudo. Returns whether there was one."""
+    """Sends the signal to all processes to which it may. It may not send to those of another user, such as of a command
+    with sudo.
+
+    Returns whether there was one.
+    """
     reached = False
     for pid in descendants():
         try:

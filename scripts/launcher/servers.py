@@ -1,4 +1,4 @@
-"""What a parameter-server job needs beside its workers."""
+"""The parts of a parameter-server job besides its workers."""
 import os
 import pathlib
 import shutil
@@ -62,5 +62,5 @@ def copied(path, folder):
 
 
 def root_address(interface):
-    """Of the scheduler of a job on this machine alone."""
+    """The scheduler's address in a job on this machine only."""
     return networks.addresses(interface)[interface][0] if interface else "127.0.0.1"

@@ -1,4 +1,4 @@
-"""What the launcher says of the threads that its helpers gave to the workers."""
+"""Words the launcher's report of the threads that its helpers gave to the workers."""
 
 
 class Shares:
@@ -6,8 +6,9 @@ class Shares:
         self.workers, self.by_rank = workers, {}
 
     def add(self, rank, threads):
-        """What is to be said now, or None: once, when all workers have come. `threads`: 0 of a worker that was left
-        alone."""
+        """The report, once, when all workers have come; otherwise None. `threads`: 0 for a worker whose variables were
+        left alone.
+        """
         is_new = rank not in self.by_rank
         self.by_rank[rank] = threads
         given = sorted(set(self.by_rank.values()) - {0})

@@ -1,4 +1,4 @@
-"""What starts a job's processes, and what they are told."""
+"""Starts a job's processes, and passes them their settings."""
 import dataclasses
 import json
 import os
@@ -37,7 +37,7 @@ class Starter:
 
 
 def carriers_environment():
-    """Of a program that carries to the processes what they are told, and need not know it."""
+    """The environment of a program that carries settings to the processes, and does not need to know them."""
     env = {name: value for name, value in os.environ.items() if name not in OF_ONE_JOB}
     if os.geteuid() == 0:  # which Open MPI refuses unless told twice
         env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")

@@ -1,4 +1,6 @@
-"""What the program says that starts the processes, such as mpirun or ssh, and their helpers where they reach nobody."""
+"""Reads the lines of the programs that start the processes, such as mpirun or ssh, and of their helpers that reach
+nobody.
+"""
 from launcher.contact import IMPOSSIBLE
 from launcher.lines import PIECE_BYTES
 from launcher.mpirun import NOISE

@@ -1,4 +1,4 @@
-"""Who may have written a file or folder. A part of what runs on other hosts."""
+"""Finds out who may have written a file or folder. A part of the program that runs on other hosts."""
 import collections
 import grp
 import os
@@ -128,8 +128,10 @@ def enter_folder(folder, owner):
 
 
 def problem_of_program(path, owners):
-    """Why nobody should run it who trusts the owners alone; or None. What others may yet put in its place is theirs, so
-    it is asked again where it is run."""
+    """Why a user who trusts only the owners should not run the program; or None.
+
+    Others may still replace the program later by one of their own, so this is asked again before it runs.
+    """
     try:
         named, status = os.lstat(path), os.stat(path)
     except OSError as error:

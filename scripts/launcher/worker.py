@@ -1,4 +1,4 @@
-"""What the launcher knows of a worker, and the connection it knows it from."""
+"""The launcher's knowledge of a worker, and the connection from which it has it."""
 import collections
 import json
 import re
@@ -119,7 +119,7 @@ def lost_in_turn(workers, failed):
 
 
 def parsed(line):
-    """What a line of JSON says, None where it is none: Python's parser gives up in more than one way."""
+    """The content of a line of JSON; None if it is no JSON. Python's parser gives up in more than one way."""
     try:
         return json.loads(line.decode("ascii"))
     except (ValueError, RecursionError):

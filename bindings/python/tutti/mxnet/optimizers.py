@@ -56,7 +56,7 @@ def of_key(optimizer, key):
 
 
 def factors(optimizer):
-    """Of those keys whose factors are not 1."""
+    """The factors of the keys whose factors are not 1."""
     keys = {*optimizer.param_dict, *optimizer.idx2name, *optimizer.idx2name.values(), *optimizer.lr_mult,
             *optimizer.wd_mult}
     return {key: found for key in keys if (found := of_key(optimizer, key)) != NEUTRAL}

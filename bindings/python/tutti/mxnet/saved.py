@@ -24,8 +24,11 @@ def write(fname, optimizer, save):
 
 @contextlib.contextmanager
 def opened(fname):
-    """(path of what the servers keep, pickled optimizer or None). Of a file that is none of `write`'s the store says
-    what is wrong, if it is no store's either: to all workers."""
+    """(path of the servers' states, pickled optimizer or None).
+
+    If the file is not one of `write`, the store says to all workers what is wrong with it, unless it is a file of the
+    store.
+    """
     with tempfile.TemporaryDirectory() as folder:
         yield _parts(fname, folder)
 

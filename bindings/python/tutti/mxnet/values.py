@@ -1,4 +1,4 @@
-"""What a call of a store is given: keys, and arrays of the devices."""
+"""The arguments of a store's call: keys, and arrays of the devices."""
 import collections
 import itertools
 
