@@ -124,7 +124,7 @@ class Coordinator {
   int joined_ = 0;
   int last_joined_ = 0;
   int first_to_leave_ = -1;
-  bool draining_ = false;  ///< Drain has been sent; once, for nothing is planned from then on
+  bool draining_ = false;  ///< Drain has been sent; once, because nothing is planned afterwards
 
   Readiness keys_;
   Planner planner_;

@@ -119,7 +119,7 @@ void Coordinator::end_replay() {
   const BatchNumber entered = log_.entered_by_all();
   const BatchNumber length = batches.size();
   for (BatchNumber i = entered - std::min(entered, length); i < entered; ++i) {
-    const Round times = i / length + 1;  // that this batch has run, for i is its last run
+    const Round times = i / length + 1;  // that this batch has run; i is its last run
     for (const PlanPart& part : batches[(replay_from_ + i) % length].batch.parts) {
       const Slot slot = keys_.slot_of_id(part.id);
       const std::uint64_t end = part.begin + part.count;

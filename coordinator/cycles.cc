@@ -8,7 +8,7 @@
 namespace tutti::coordinator {
 namespace {
 
-/// A cycle may begin this many uses of a key back, for a key may be used several times a cycle.
+/// A cycle may begin this many uses of a key back, because a cycle may use a key several times.
 constexpr int candidates = 8;
 
 // The sum of the keys' hashes tells multisets of keys apart.

@@ -10,7 +10,7 @@
 #include "tutti/error.h"
 
 // The messages between a rank and the coordinator. They arrive in the order sent, in each
-// direction. A message of an epoch that is over is dropped, but for the loss of a rank.
+// direction. The receiver drops a message of an epoch that is over, except for the loss of a rank.
 namespace tutti::coordinator {
 
 /// Names a key with one agreed signature, so that neither travels again. Given by the coordinator

@@ -169,7 +169,7 @@ void Participant::tick(Time now) {
 }
 
 // In replay another rank may be late, or need something that the cycle does not have. A negotiated
-// gate stays open only if another rank does not run, for all its calls were there.
+// gate stays open only if another rank does not run, because all calls for it were there.
 void Participant::watch_gate() {
   const TrackedBatch& batch = open_.back();
   const Time waited = now_ - batch.entered_at;

@@ -78,7 +78,7 @@ struct LocalPart {
   friend bool operator==(const LocalPart&, const LocalPart&) = default;
 };
 
-/// A batch on one rank. Equal on all ranks but for the calls.
+/// A batch on one rank. It is equal on all ranks, except for the calls.
 struct LocalBatch {
   Epoch epoch = 0;
   BatchNumber number = 0;

@@ -7,7 +7,7 @@
 namespace tutti::base {
 namespace {
 
-// Process-wide, for pthread_atfork handlers can neither be removed nor get an argument.
+// Process-wide, because pthread_atfork handlers can neither be removed nor get an argument.
 std::atomic<unsigned>& generation() {
   static std::atomic<unsigned> count{0};
   static const int registered =

@@ -13,7 +13,7 @@ void contain(LossBoard& board, int rank, const char* thread,
   try {
     body();
   } catch (const std::exception& failure) {
-    // A fixed buffer, for the failure may be a lack of memory.
+    // A fixed buffer, because the failure may be a lack of memory.
     std::array<char, 400> text{};
     const auto end = fmt::format_to_n(text.data(), text.size(), "its thread {} failed: {}", thread,
                                       failure.what());

@@ -51,7 +51,8 @@ std::string PidFiles::note_of(int rank) const {
   return fmt::format("{}/tutti-{}-{}.lost", folder_, job_, rank);
 }
 
-/// Gets its name when it is whole, for others may read at any time, and only if no file has it.
+/// The file gets its name when it is complete, because others may read it at any time, and only if
+/// no other file has the name.
 void PidFiles::claim(int rank) const {
   const std::string unnamed = fmt::format("{}.{}", path_of(rank), ::getpid());
   std::ofstream(unnamed) << ::getpid() << ' ' << state_of(::getpid()).start << ' '

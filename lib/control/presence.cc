@@ -139,7 +139,7 @@ Presence::Lost Presence::cause_of_end(int rank, const std::vector<int>& among) c
 
 std::optional<Presence::Lost> Presence::find_lost(std::chrono::milliseconds stopped_for,
                                                   const std::vector<int>& among) const {
-  // First, for others that have ended may have done so because of it.
+  // This comes first: others that have ended may have done so because of it.
   if (auto stopped = stopped_for_long(stopped_for, {}, among)) return stopped;
   for (const auto& [rank, mate] : mates_) {
     if (!is_asked_for(rank, among) || !has_ended(mate.process)) continue;

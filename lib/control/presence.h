@@ -51,8 +51,8 @@ class Presence {
   std::optional<Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                 const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
-  /// This process has found that rank lost by other means, for those that see this one end because
-  /// of that.
+  /// Notes that this process has found that rank lost by other means. Processes that see this one
+  /// end because of that read it.
   void note(const FailedRank& lost) TUTTI_EXCLUDES(mutex_);
 
   /// Returns the first process that runs and has announced that it leaves: it will come to no

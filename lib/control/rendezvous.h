@@ -15,7 +15,7 @@ struct Company {
   topology::Topology topology;
   net::Heartbeat heartbeat;
   std::unique_ptr<NodeChannel> node;
-  /// Rank 0: the leaders of all other nodes. Another leader: rank 0. Else none.
+  /// On rank 0: the leaders of all other nodes. On another leader: rank 0. On other ranks: none.
   std::vector<net::ProvenPeer> links;
   /// The memory file of the node's control segment, its collector's eventfd, and by local index
   /// what is readable once a rank's process has ended; the own one may be what the others watch.

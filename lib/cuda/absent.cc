@@ -1,6 +1,6 @@
 // lib/cuda in a build without CUDA: there is no GPU, so most methods are never called. Destructors
-// have empty bodies, for clang-tidy takes a defaulted one to be meant for the header; with CUDA
-// they do something.
+// have empty bodies and are not defaulted, because clang-tidy would want a defaulted one in the
+// header; with CUDA they do something.
 #include "cuda/event.h"
 #include "cuda/facts.h"
 #include "cuda/gpu.h"

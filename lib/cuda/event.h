@@ -35,8 +35,8 @@ class Event {
   CUevent_st* event_ = nullptr;
 };
 
-/// Keeps events for reuse, for making one takes a microsecond and more. Holds as many as were ever
-/// in use at once. Outlives the events that it gave. Thread-safe.
+/// Keeps events for reuse, because making one takes a microsecond or more. Holds as many as were
+/// ever in use at once. Must outlive the events that it gave. Thread-safe.
 class EventPool {
  public:
   explicit EventPool(const Gpu& gpu) : gpu_(gpu) {}

@@ -27,8 +27,9 @@ struct NcclFunctions {
 #undef TUTTI_NCCL_FUNCTION
 };
 
-/// A configuration as NCCL of this version knows it: of that version and of its struct's size, for
-/// newer fields would be read as something else or refused. The present header's for later ones.
+/// A configuration for this version of NCCL: with its version number and the size of its struct,
+/// because it would misread or refuse newer fields. For later versions, the configuration of the
+/// present header.
 ncclConfig_t config_for(int version);
 
 }  // namespace tutti::cuda

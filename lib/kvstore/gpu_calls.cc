@@ -103,7 +103,7 @@ std::optional<GpuCalls::Ended> GpuCalls::take_late() {
     if (now < call.deadline) break;
     const auto error = std::make_exception_ptr(gpu_timeout(memory_->gpu().gpu.ordinal(), limit_));
     ++busy_;
-    // Its tensors stay here, for the work may yet be done.
+    // Its tensors stay here, because the GPU may still do the work.
     Ended late{std::move(call.completion), {}, nullptr};
     late.error = in_the_name_of(late.completion->what(), call.key, error);
     return late;

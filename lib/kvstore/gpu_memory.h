@@ -11,7 +11,8 @@
 namespace tutti {
 
 /// The memory of a store's GPU. Its methods enqueue work in the GPU's stream and return at once,
-/// but for those that block. Needs the current context. One thread at a time.
+/// unless their comments say that they block. Needs the context to be current. For one thread at a
+/// time.
 class GpuMemory final : public LocalMemory {
  public:
   /// The methods that block throw `timeout` after `limit`.
@@ -20,7 +21,7 @@ class GpuMemory final : public LocalMemory {
 
   LocalGpu& gpu() const { return *gpu_; }
   const std::shared_ptr<LocalGpu>& shared_gpu() const { return gpu_; }
-  /// The host memory that enqueued work uses, for the caller to keep until that is done.
+  /// The host memory that enqueued work uses. The caller keeps it until that work is done.
   std::vector<Tensor> take_kept() { return std::exchange(kept_, {}); }
 
   /// Blocks until all that was enqueued is done.
@@ -44,7 +45,7 @@ class GpuMemory final : public LocalMemory {
     std::shared_ptr<cuda::PinnedMemory> memory_;
   };
   void reduce(std::span<const Tensor> ins, void* out, ReduceOp op);
-  /// Keeps the memory where that throws, for the work is still to write it.
+  /// Keeps the memory if that throws, because the work has still to write it.
   Tensor when_written(const Tensor& on_host);
 
   const std::shared_ptr<LocalGpu> gpu_;

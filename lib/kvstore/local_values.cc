@@ -19,7 +19,7 @@ class HostMemory final : public LocalMemory {
   void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) override {
     tutti::merge(ins, out, op);
   }
-  /// A copy, for a caller's array may be aligned to single bytes.
+  /// A copy, because a caller's array may be aligned to single bytes.
   Tensor merged_on_host(std::span<const Tensor> ins, ReduceOp op) override {
     Tensor merged = own(ins.front().shape(), ins.front().dtype());
     merge(ins, merged, op);

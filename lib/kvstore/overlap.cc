@@ -81,7 +81,7 @@ bool apart(const MemoryRange& a, const MemoryRange& b) {
 }
 
 Tensor copy_of(const Tensor& tensor) {
-  // Not zeroed, for every byte is written below.
+  // Not zeroed, because every byte is written below.
   std::shared_ptr<std::byte[]> memory(new std::byte[tensor.bytes()]);
   std::memcpy(memory.get(), tensor.data(), tensor.bytes());
   return {std::shared_ptr<void>(memory, memory.get()), tensor.shape(), tensor.dtype(),

@@ -37,10 +37,10 @@ void sort_outputs(const MethodCall& call, OverlapMemory& memory);
 /// order. Returns `ins` itself if nothing overlaps, else `detached`.
 ///
 /// An overlap with an output of the same key needs no copy if that output begins exactly
-/// `places[key]` bytes behind the input (`places` empty: 0), for then both hold the same elements.
-/// If the output is shifted against that place, the input is copied. All lists are by key. `ins`
-/// may hold empty values, and may be `detached`. `copy_of_gpu` copies a tensor on a GPU. `memory`
-/// is what `sort_outputs` made of `outs`.
+/// `places[key]` bytes behind the input (`places` empty: 0), because both then hold the same
+/// elements. If the output is shifted against that place, the input is copied. All lists are by
+/// key. `ins` may hold empty values, and may be `detached`. `copy_of_gpu` copies a tensor on a GPU.
+/// `memory` is what `sort_outputs` made of `outs`.
 ///
 /// Costs O(n log n) in the number of tensors; O(n) if each output is its own key's input, or if no
 /// input lies between outputs.

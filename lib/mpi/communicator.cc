@@ -105,8 +105,8 @@ void GroupCreation::make() {
   done.store(true, std::memory_order_release);
 }
 
-/// Those that no call has finished yet: the next call for the same ranks goes on with one. Never
-/// destroyed, for the process may end while MPI still makes one.
+/// The groups that no call has finished yet. The next call for the same ranks goes on with one of
+/// them. It is never destroyed, because the process may end while MPI still makes a group.
 struct Groupings {
   base::Mutex mutex{5};
   std::map<std::vector<int>, std::shared_ptr<GroupCreation>> begun TUTTI_GUARDED_BY(mutex);

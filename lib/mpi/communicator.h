@@ -80,7 +80,7 @@ class Communicator {
   /// given up that MPI still makes, nobody ever destroys that memory.
   void hold(std::shared_ptr<const void> memory);
 
-  /// Call it when a rank is lost: the destructor then does not free the communicator, for that
+  /// Call it when a rank is lost. The destructor then does not free the communicator, because that
   /// would wait for the rank.
   void abandon();
 

@@ -14,8 +14,8 @@ struct StartSettings {
   /// Network interface for MPI's traffic, used if `start` initialises MPI; empty: MPI chooses. The
   /// launcher sets the interface of mpirun and its daemons.
   std::string interface;
-  /// Watch MPI_Init, if tutti calls it, and MPI_Finalize, whoever calls it, for nothing can
-  /// interrupt them. A hopeless finding ends the process with status 1.
+  /// Watch MPI_Init, if tutti calls it, and MPI_Finalize, whether tutti or the program calls it,
+  /// because nothing can interrupt them. A hopeless finding ends the process with status 1.
   base::Watchdog::Look while_starting;
   base::Watchdog::Look while_finalising;
   /// Called at the beginning of MPI_Finalize, whoever calls that.
@@ -65,7 +65,7 @@ void check_thread_level(int node_count, bool user_makes_no_mpi_calls);
 
 /// Call it when a rank is lost: MPI_Finalize would wait for that rank for ever. At its exit the
 /// process then flushes its streams and calls `_exit` with its exit status. If no error has `told`
-/// the program of the loss, a status of 0 becomes 1, for the job did not end well.
+/// the program of the loss, a status of 0 becomes 1, because the job did not end well.
 void abandon(bool told);
 
 /// While it lives, it calls `stop` when the program finalises MPI, or when the process ends with

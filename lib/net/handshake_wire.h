@@ -7,7 +7,7 @@
 
 namespace tutti::net::handshake {
 
-/// To be changed with every change of the handshake or of the frames.
+/// Change it with every change of the handshake or of the frames.
 inline constexpr std::string_view magic = "tutti/c3";
 /// Rank, and whether the caller encrypts, in four bytes each.
 inline constexpr std::size_t hello_bytes = magic.size() + 4 + 4 + nonce_bytes;
@@ -28,7 +28,8 @@ class Transcript {
 
   Mac callers_proof() const { return mac(secret_, {as_bytes("caller"), bytes_}); }
   Mac listeners_proof() const { return mac(secret_, {as_bytes("answer"), bytes_}); }
-  /// Empty: the two ends agree on encryption. Else what is wrong, as the end that `mine` says it.
+  /// Empty if the two ends agree on encryption. Otherwise the error, from the view of the end that
+  /// `mine` describes.
   std::string disagreement(const HandshakeParameters& mine) const;
   ProvenPeer callers_peer(base::Fd socket) const;
   ProvenPeer listeners_peer(base::Fd socket) const;

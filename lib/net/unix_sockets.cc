@@ -64,7 +64,7 @@ base::Fd listening(base::Fd socket, const std::string& name) {
                                               patience.when(), patience.advice()));
 }
 
-/// One byte of payload, for a descriptor cannot travel alone, and room for that descriptor.
+/// One byte of payload, because a descriptor cannot travel alone, and room for that descriptor.
 struct DescriptorMessage {
   char payload = 0;
   iovec data{&payload, 1};

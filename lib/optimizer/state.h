@@ -11,7 +11,7 @@ namespace tutti::optimizer {
 struct State {
   DType dtype = DType::f32;  ///< of the arrays below: f32, or f64 for f64 values
   std::int64_t updates = 0;
-  std::vector<std::byte> master{};  ///< the value in f32; empty but for 16-bit values
+  std::vector<std::byte> master{};  ///< the value in f32; empty unless the value has 16 bits
   std::vector<std::vector<std::byte>> slots{};
 };
 

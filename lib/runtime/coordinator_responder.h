@@ -10,7 +10,7 @@
 namespace tutti::runtime {
 
 /// Connects the coordinator to rank 0's control plane: decodes messages and encodes the answers.
-/// `tutti-coord` owns it, and destroys it, for the tables are in that thread's part of the heap.
+/// `tutti-coord` owns it and destroys it, because the tables are in that thread's part of the heap.
 class CoordinatorResponder : public control::Responder {
  public:
   CoordinatorResponder(int size, const coordinator::Settings& settings);

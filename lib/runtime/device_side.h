@@ -62,9 +62,9 @@ class DeviceSide final : public collective::Grouping {
   /// `admit` has not. Throws `internal` if there is no room.
   const shm::NodeMemory& memory() TUTTI_EXCLUDES(opening_);
   collective::Ends& ends();
-  /// For the communication thread, before it moves such batches: makes the context its own, and
-  /// lets it poll while the program captures a graph. Each time, for a callback of the program's
-  /// may have changed that.
+  /// For the communication thread, before it moves such batches. Makes the context current, and
+  /// lets the thread poll while the program captures a graph. It does so each time, because a
+  /// callback of the program may have changed that.
   void adopt_thread();
   void enter(std::uint64_t sequence) override;
   collective::DeviceGroup* find(std::uint64_t sequence) override;

@@ -182,7 +182,7 @@ bool Executor::note_waits() {
 
 bool Executor::tick() {
   // The participant has no clock: to it everything in this pass happens at this time. The clock is
-  // read once a pass, for reading it takes half as long as the rest of a pass.
+  // read once a pass, because reading it takes half as long as the rest of a pass.
   looked_at_ = base::Clock::now();
   const auto due = participant_.next_tick();
   participant_.tick(now());

@@ -7,8 +7,8 @@
 namespace tutti::runtime {
 namespace {
 
-/// The launcher's word on a process that has ended takes some milliseconds. It never comes where
-/// the launcher has started another program, such as a shell, which goes on.
+/// The launcher's notice of an ended process takes some milliseconds. It never comes if the
+/// launcher has started another program, such as a shell, which goes on.
 constexpr auto word_takes = std::chrono::seconds(1);
 
 constexpr auto count_every = std::chrono::milliseconds(250);
@@ -29,7 +29,7 @@ std::optional<control::FailedRank> FailureDetector::notice_of_any(const std::vec
   return std::nullopt;
 }
 
-/// A rank must be missing in two counts, for mpirun may be about to start it.
+/// A rank must be missing in two counts, because mpirun may be about to start it.
 std::optional<control::FailedRank> FailureDetector::missing_among(const std::vector<int>& ranks) {
   const auto now = base::Clock::now();
   if (presence_.on_machine() != presence_.size()) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<control::FailedRank> FailureDetector::poll_leaving(const std::vect
 
 std::optional<control::Presence::Lost> FailureDetector::poll_lost(
     std::chrono::milliseconds stopped_for, const std::vector<int>& among) {
-  // First, for it knows why a process has ended that had lost another one.
+  // This comes first: it knows why a process has ended that had lost another one.
   auto lost = presence_.poll_lost(stopped_for, among);
   if (!lost) {
     const auto found = find_unseen(among.empty() ? all_ranks(presence_.size()) : among);

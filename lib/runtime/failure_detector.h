@@ -28,7 +28,7 @@ class FailureDetector {
   /// it ended, or a moment later.
   std::optional<control::Presence::Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                                    const std::vector<int>& among = {});
-  /// As `Presence::poll_leaving`, but for a process that is known to have ended.
+  /// Like `Presence::poll_leaving`, without processes that are known to have ended.
   std::optional<control::FailedRank> poll_leaving(const std::vector<int>& among = {});
 
  private:

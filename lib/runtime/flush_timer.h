@@ -13,8 +13,8 @@ class FlushTimer {
   /// Something was sent that MPI may hold back. MPI is then called less and less often, for longer
   /// than the usual heartbeat timeout.
   void note_sent(Time now);
-  /// This rank has asked to leave. From now on MPI is called until the end, for a peer may read
-  /// late, and no rank is let go before all have received everything.
+  /// This rank has asked to leave. From now on it calls MPI until the end, because a peer may read
+  /// late, and no rank may leave before all have received everything.
   void note_leaving(Time now);
   /// MPI was called.
   void note_flushed(Time now);

@@ -28,7 +28,7 @@ bool Executor::move_between_peers() {
   const bool moved = peers_.messenger().step(now());
   const std::vector<PeerSide::Ended> over = peers_.take_ended();
   if (!moved && over.empty()) return false;
-  // First, for whoever waits for a call may then ask for what it has cost.
+  // This comes first: a thread that waits for a call may then read its costs.
   tally_.peer_bytes.store(peers_.messenger().buffer_bytes(), std::memory_order_relaxed);
   tally_.bytes_to_peers.store(peers_.messenger().bytes_between_nodes(), std::memory_order_relaxed);
   for (const PeerSide::Ended& ended : over) end(ended.call, pointer_to(ended.error));

@@ -33,9 +33,9 @@ class Session {
   /// Not for a forked child: what the threads used has to stay as it is there, after `end`, until
   /// the child exits.
   ~Session() { end(); }
-  /// Closes the store, keeping what goes wrong to itself. In a callback or a deleter it ends the
-  /// process, for it would wait for its own thread. In a forked child it closes the child's copies
-  /// of the connections.
+  /// Closes the store, and throws no error. In a callback or a deleter it ends the process, because
+  /// it would wait for its own thread. In a forked child it closes the child's copies of the
+  /// connections.
   void end();
   /// Closes the store. Waits for a barrier or join of another thread, finishes the tensors that
   /// have begun to move, and waits until the other ranks know that this rank leaves (rank 0: until

@@ -53,9 +53,8 @@ coordinator::Settings protocol_of(const Options& options, const topology::Topolo
   return settings;
 }
 
-/// The smallest of all ranks' caches, for what is cut to it must be cut alike on all of them; and
-/// all processors that ranks of this node may run on, whether each is bound to some of them or none
-/// is.
+/// The smallest cache of all ranks, because all ranks must cut data to the same size; and all
+/// processors that ranks of this node may run on, whether or not ranks are bound to some of them.
 collective::Machine agreed_machine(const World& world, const topology::Topology& topology) {
   const auto all =
       world.all_gather(fmt::format("{} {}", world.cache_bytes, fmt::join(world.processors, " ")),

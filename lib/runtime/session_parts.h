@@ -41,7 +41,7 @@ class SessionParts {
   collective::Engine& engine() { return *engine_; }
   DeviceSide& device() { return *device_; }
   PeerSide& peers() { return *peer_side_; }
-  /// Belongs to whoever moves the executor, but for its `now`.
+  /// Belongs to the thread that moves the executor, except for its `now`.
   observe::Timeline& timeline() { return *timeline_; }
   /// Null on one node.
   const mpi::Communicator* data() const { return data_.get(); }

@@ -28,8 +28,8 @@ void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& e
   end(entry.list, *entry.call, error);
 }
 
-// The tensors are dropped before the call is done, for from then on the store must hold none of the
-// caller's.
+// Drops the tensors before the call is done, because afterwards the store must hold no tensor of
+// the caller.
 void Executor::end(const std::shared_ptr<CallList>& list, TensorCall& call,
                    const std::exception_ptr& error) {
   end(std::shared_ptr<base::Completion>(list, &*list->completion), call, error);

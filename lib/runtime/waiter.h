@@ -8,8 +8,9 @@
 namespace tutti::runtime {
 
 /// How a thread that moves data waits: it spins for as long as a wake-up costs, then yields for a
-/// while, then sleeps on its doorbell. It does not spin if ranks outnumber processors, for the rank
-/// it waits for may need this one, nor where transfers take long, as on a slow network.
+/// while, then sleeps on its doorbell. It does not spin if there are more ranks than processors,
+/// because the rank for which it waits may need this processor. It does not spin either if
+/// transfers take long, as on a slow network.
 class Waiter {
  public:
   /// The events that may end a wait.

@@ -57,7 +57,7 @@ std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local
   };
   share(head_bytes(*this));
   share(in_bytes(*this));
-  // Each slot is shared out by itself, for every slot holds a slice of every lane.
+  // Each slot is divided by itself, because every slot holds a slice of every lane.
   for (std::size_t slot = 0; slot < slots; ++slot) share(base::whole_pages(slot_bytes));
   share(small_bytes_of(*this, ranks(*this)));
   if (small_results) share(small_bytes_of(*this, 1));

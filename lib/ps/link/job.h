@@ -29,7 +29,7 @@ struct Job {
   std::string node_host;                ///< the address to listen at; empty: that of the route
   std::uint64_t big_count = 1'000'000;  ///< elements from which on a value is split
   net::Secret secret{};
-  /// Whether the job was given its secret. Else it is that of this user's own jobs, and the job
+  /// Whether the job was given a secret. If not, it uses the secret of this user's own jobs, and
   /// stays on this machine.
   bool has_secret = false;
   int listener = -1;        ///< that the scheduler takes over; -1: it listens by itself

@@ -6,9 +6,10 @@
 
 namespace tutti::ps {
 
-/// The job's secret out of TUTTI_JOB_KEY, or of the file that TUTTI_JOB_KEY_FILE names, which only
-/// its owner, this user, may read. None where neither is set. Throws `invalid_argument`, for a key
-/// that everybody can guess, too; the secret is in no message.
+/// The job's secret from TUTTI_JOB_KEY, or from the file that TUTTI_JOB_KEY_FILE names. Only its
+/// owner, this user, may be able to read that file. None if neither variable is set. Throws
+/// `invalid_argument` for an unusable secret, also for one that everybody can guess. No message
+/// contains the secret.
 std::optional<net::Secret> secret_of(const std::optional<std::string>& key,
                                      const std::optional<std::string>& file);
 

@@ -114,7 +114,7 @@ class Scheduler {
   bool run();
 
  private:
-  /// A node says its role where ranks are said elsewhere, for it has none yet.
+  /// A node sends its role in place of a rank, because it has no rank yet.
   static net::Reception::Audience audience(const JobSize& size) {
     const auto expects = [](int role) {
       return role == static_cast<int>(Role::server) || role == static_cast<int>(Role::worker);

@@ -289,7 +289,7 @@ void Courier::send_about(std::size_t server, const ToServer& said) {
   send_to(server, said);
 }
 
-/// The scheduler tells the servers, for their connections to this worker may be full.
+/// The scheduler tells the servers, because their connections to this worker may be full.
 void Courier::ask_to_read_on() {
   for (std::size_t server = 0; server < servers_.size(); ++server) {
     Recalled& recalled = recalled_[server];

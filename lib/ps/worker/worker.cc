@@ -159,7 +159,7 @@ void Worker::close() {
   end_thread();
 }
 
-/// It is at its end, for leaving is over.
+/// The thread is at its end, because leaving is over.
 void Worker::end_thread() {
   thread_.join();
   membership_.give_back();
