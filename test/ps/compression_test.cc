@@ -60,7 +60,7 @@ TEST_CASE("gradients travel in fewer bytes, and first values and results whole")
   }
 }
 
-TEST_CASE("what two bits leave out comes with later gradients, from every worker") {
+TEST_CASE("gradients that two bits leave out arrive with later ones, from every worker") {
   LocalJob job({.workers = 2, .servers = 3, .big_count = 4});
   CHECK(job.run([](KVStore& kv) {
     kv.set_gradient_compression("2bit", 1);
@@ -97,7 +97,8 @@ TEST_CASE("an optimizer with two bits of each gradient still finds the minimum")
   CHECK(said == Said{"found", "found"});
 }
 
-TEST_CASE("a gradient with what is not finite makes the sum so, once, with every kind") {
+TEST_CASE(
+    "a NaN or an infinity in a gradient makes that element of the sum so, once, with every kind") {
   constexpr float infinite = std::numeric_limits<float>::infinity();
   for (const char* kind : {"fp16", "bf16", "2bit", "1bit"}) {
     LocalJob job({});

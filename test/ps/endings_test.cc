@@ -49,7 +49,7 @@ std::string refusals(KVStore& kv, Floats& rows) {
 
 }  // namespace
 
-TEST_CASE("what blocks is refused in a callback before it acts, and a barrier goes on") {
+TEST_CASE("a blocking call is refused in a callback before it acts, and a barrier goes on") {
   LocalJob job({.workers = 2, .servers = 1});
   std::promise<void> listens;
   std::promise<std::string> said_there;
@@ -118,7 +118,7 @@ TEST_CASE("in a forked child a call that was under way throws and never waits") 
   CHECK(value == Floats{2});
 }
 
-TEST_CASE("close throws what ended the store, where no call has told it") {
+TEST_CASE("close throws the error that ended the store, if no call has told it") {
   enum class Loss { before_close, during_close, told };
   const Loss loss = GENERATE(Loss::before_close, Loss::during_close, Loss::told);
   const LocalJob job({});

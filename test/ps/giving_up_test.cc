@@ -71,7 +71,7 @@ std::vector<std::string> heard_with(const net::Bytes& said,
 
 }  // namespace
 
-TEST_CASE("a worker that cannot go on is lost to the others, who are told why") {
+TEST_CASE("a worker that cannot go on is lost to the others, and they are told why") {
   const net::ConstBytes nonsense = net::as_bytes("nonsense");
   const auto heard = heard_with({nonsense.begin(), nonsense.end()});
   CHECK_THAT(heard[0], Contains("internal: malformed message"));

@@ -90,7 +90,7 @@ TEST_CASE("a setting behind calls that a server does not read follows them once 
   CHECK(heard[1] == heard[0]);
 }
 
-TEST_CASE("a worker leaves though a server does not read what it has called") {
+TEST_CASE("a worker leaves though a server does not read its calls") {
   const Logged log;
   LocalJob job(narrow());
   std::promise<void> closes;

@@ -147,7 +147,7 @@ using Wire = std::function<Bytes(net::FrameSealer&, std::uint64_t number)>;
 
 }  // namespace
 
-TEST_CASE("who proves nothing, or something else, is turned away by a server, which serves on") {
+TEST_CASE("a server turns away a stranger that proves nothing, or something else, and serves on") {
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
   const auto refused = [&](int rank, const net::Secret& secret, std::uint64_t jobs_off = 0) {
@@ -174,7 +174,7 @@ TEST_CASE("who proves nothing, or something else, is turned away by a server, wh
   worker.finish();
 }
 
-TEST_CASE("what is recorded of one connection is of no use on another, nor a second time") {
+TEST_CASE("a recording of one connection is of no use on another, nor a second time") {
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
   Bytes recorded;
@@ -280,7 +280,7 @@ TEST_CASE("a worker that brings less than it says is told, and heard no more") {
   CHECK(job.ends() == std::vector<std::string>{"", ""});
 }
 
-TEST_CASE("what only the scheduler says is nothing to a server when a worker says it") {
+TEST_CASE("a server ignores the scheduler's messages when a worker sends them") {
   LocalJob job({.workers = 1, .servers = 1, .resends = true});
   Intruder worker(job);
   std::uint64_t number = 1;
@@ -299,8 +299,7 @@ TEST_CASE("what only the scheduler says is nothing to a server when a worker say
 }
 
 TEST_CASE(
-    "a worker that says what only others say to the scheduler is lost, and the scheduler serves "
-    "on") {
+    "a worker that sends the scheduler messages of others is lost, and the scheduler serves on") {
   LocalJob job({.workers = 2, .servers = 1});
   std::string survivor;
   std::thread other([&] {

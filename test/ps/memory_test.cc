@@ -157,7 +157,7 @@ TEST_CASE("more values than the shared memory holds are on their way at once") {
   }) == Said(2, "right"));
 }
 
-TEST_CASE("what a worker calls far ahead of the others stays with it until they come") {
+TEST_CASE("calls of a worker far ahead of the others stay with it until they come") {
   const SmallFiles small;
   LocalJob job({.workers = 2, .servers = 1, .most_waiting_bytes = 1 << 20});
   std::promise<void> seen;

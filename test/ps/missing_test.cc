@@ -137,7 +137,7 @@ TEST_CASE("a call that timed out is made again by all workers, whose sums are ri
   }
 }
 
-TEST_CASE("an asynchronous store names who is missing in what needs all") {
+TEST_CASE("an asynchronous store names the missing workers in calls that need all") {
   LocalJob job({.workers = workers, .servers = 1});
   const auto heard = heard_of(
       job,
@@ -150,7 +150,7 @@ TEST_CASE("an asynchronous store names who is missing in what needs all") {
                            Contains("worker 2 has not made its broadcast of key 'w'"));
 }
 
-TEST_CASE("what is kept until it is acknowledged may be asked, too") {
+TEST_CASE("messages that are kept until they are acknowledged may ask for missing workers, too") {
   LocalJob job({.workers = workers, .servers = 2, .resends = true});
   const auto heard = heard_of(job, push);
   CHECK_THAT(heard[0], Contains("ranks 2; timeout: push of key 'w'"));

@@ -68,7 +68,7 @@ TEST_CASE("tensors without elements pass through every call") {
   CHECK(job.run(every_shape) == Said(2, "2 2 2 "));
 }
 
-TEST_CASE("an optimizer updates what has no elements, and keeps a state of it") {
+TEST_CASE("an optimizer updates a value without elements, and keeps a state of it") {
   const Folder folder;
   for (const char* name : {"sgd", "nag", "adam", "adagrad", "rmsprop", "lamb"}) {
     INFO(name);
@@ -84,7 +84,7 @@ TEST_CASE("an optimizer updates what has no elements, and keeps a state of it") 
   }
 }
 
-TEST_CASE("what has no elements is not compressed, and goes where others are") {
+TEST_CASE("a value without elements is not compressed, and goes where others are") {
   for (const char* kind : {"fp16", "bf16", "2bit", "1bit"}) {
     INFO(kind);
     LocalJob job({.workers = 2, .servers = 2, .big_count = 1});

@@ -288,7 +288,7 @@ TEST_CASE("lamb that is set after large values says what to do") {
                           Contains("call set_optimizer before"));
 }
 
-TEST_CASE("as many workers as like with their share of a batch learn what one learns with all") {
+TEST_CASE("any number of workers that share a batch learn what one learns with all of it") {
   for (const char* rule : {"sgd", "adam", "rmsprop"}) {
     for (const auto& [workers, servers] : {std::pair{1, 1}, {2, 3}, {4, 2}}) {
       const Optimizer optimizer{rule, {{"learning_rate", 0.05}, {"wd", 0.01}}};

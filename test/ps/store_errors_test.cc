@@ -70,7 +70,7 @@ TEST_CASE("push before init, init twice, and pull of an unknown key are errors o
                           Contains("init of key 'w': it is initialised already"));
 }
 
-TEST_CASE("a worker that closes its store aborts what needs it, and the others end well") {
+TEST_CASE("a worker that closes its store aborts the calls that need it, and the others end well") {
   LocalJob job({});
   const auto said = job.run([](KVStore& kv) {
     Floats values{1};
@@ -245,7 +245,7 @@ TEST_CASE(
                              Contains("a process that does not know the job's key listens there"));
 }
 
-TEST_CASE("who has another secret gets in nowhere, and the job goes on") {
+TEST_CASE("a process with another secret gets in nowhere, and the job goes on") {
   LocalJob job({.workers = 1, .servers = 1});
   ps::Job stranger = job.job();
   stranger.secret.fill(std::byte{7});

@@ -181,7 +181,7 @@ TEST_CASE("a key that stands twice in a call is summed") {
   }) == twice("6, 2"));
 }
 
-TEST_CASE("an optimizer on the servers follows what was pushed before it") {
+TEST_CASE("an optimizer on the servers follows the pushes before it") {
   LocalJob job({});
   CHECK(job.run([](KVStore& kv) {
     Floats value{0};

@@ -98,7 +98,7 @@ TEST_CASE("a second store beside an open one is refused at once, and the first w
   CHECK(job.ends() == Said{"", ""});
 }
 
-TEST_CASE("where servers keep a state the next store goes on from what the one before left") {
+TEST_CASE("where servers keep a state the next store goes on from the state of the one before") {
   const Folder folder;
   using When = Durability::When;
   const When when = GENERATE(When::off, When::each);
@@ -121,7 +121,8 @@ TEST_CASE("where servers keep a state the next store goes on from what the one b
   CHECK(job.ends() == Said(3, ""));
 }
 
-TEST_CASE("after a job that a loss has ended a create says at once what that was, and then tries") {
+TEST_CASE(
+    "after a job that a loss has ended a create names that loss at once, and the next one tries") {
   LocalJob job({.workers = 2, .servers = 1});
   std::optional<Sleeper> dying;
   std::thread other([&] { dying.emplace(job.job(), 1); });

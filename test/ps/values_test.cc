@@ -107,7 +107,7 @@ TEST_CASE("integers and strings are not mixed as keys") {
   CHECK_THAT(said[0], Contains("invalid_argument: key 'w' is a string, but key 3"));
 }
 
-TEST_CASE("what is not there says what to call instead") {
+TEST_CASE("a missing method says what to call instead") {
   LocalJob job({.workers = 1, .servers = 1});
   const auto said = job.run([](KVStore& kv) {
     Floats value{1};
@@ -216,7 +216,7 @@ TEST_CASE("a fast worker is held where it would be ahead too far") {
   CHECK(said == Said(2, "in bounds -40"));
 }
 
-TEST_CASE("workers that may be ahead of nobody get what a synchronous store gives") {
+TEST_CASE("workers that may be ahead of nobody get the results of a synchronous store") {
   const auto train = [](KVStore& kv) {
     kv.set_optimizer({"adam", {{"learning_rate", 0.1}}});
     Floats value{1, 2, 3};

@@ -18,7 +18,7 @@ TEST_CASE("a full disk is told as such, whatever errno says by then") {
   }
 }
 
-TEST_CASE("what is written without trouble finishes without an error") {
+TEST_CASE("a file that is written without trouble finishes without an error") {
   OutputFile file(Fd(::open("/dev/null", O_WRONLY)));
   file << "text";
   CHECK(file.finish() == 0);

@@ -36,7 +36,7 @@ TEST_CASE("control characters of every kind are escaped") {
   CHECK(printable("\u202e\u2066\u061c\u200f\ufeff") == R"(\u202e\u2066\u061c\u200f\ufeff)");
 }
 
-TEST_CASE("what is not UTF-8 is escaped byte by byte") {
+TEST_CASE("bytes that are not UTF-8 are escaped one by one") {
   CHECK(printable("\xff\xc3") == R"(\xff\xc3)");
   // An overlong null, half of a surrogate pair, a character cut short.
   CHECK(printable("\xc0\x80") == R"(\xc0\x80)");

@@ -71,7 +71,7 @@ TEST_CASE("a sealed file that was cut or changed anywhere is refused by name") {
   }
 }
 
-TEST_CASE("what is no sealed file is refused without waiting") {
+TEST_CASE("a path that is no sealed file is refused without waiting") {
   const tutti::Folder folder;
   const auto refused = [&](const std::string& name) {
     return text_of(ErrorCode::invalid_argument, [&] { read_sealed(folder.path() + "/" + name); });

@@ -14,7 +14,7 @@ TEST_CASE("a named thread takes no signal from others, and its own faults reach 
   for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) CHECK_FALSE(sigismember(&blocked, own));
 }
 
-TEST_CASE("who makes a named thread keeps his own signals") {
+TEST_CASE("a thread that makes a named thread keeps its own signals") {
   sigset_t mine;
   sigset_t before;
   sigset_t after;

@@ -100,7 +100,7 @@ TEST_CASE("sizes that are listed take the place of the range, in their order") {
   CHECK_FALSE(parse({"--bytes", "16G,4"}));
 }
 
-TEST_CASE("what cannot be run is refused") {
+TEST_CASE("settings that cannot be run are refused") {
   CHECK_FALSE(parse({"--impl", "gloo"}));
   CHECK_FALSE(parse({"--dtype", "f8"}));
   CHECK_FALSE(parse({"--factor", "1"}));

@@ -162,7 +162,7 @@ TEST_CASE("every option of a training step reaches its setting") {
   CHECK(s.store == "local");
 }
 
-TEST_CASE("what a training step is not told stays as the store has it") {
+TEST_CASE("settings that a training step is not given stay as the store has them") {
   const StepSettings s = step_of({"--compute-ms", "40"});
   CHECK(s.forward_ms == 20);
   CHECK(s.options().replay == tutti::Options().replay);

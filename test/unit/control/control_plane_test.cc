@@ -178,7 +178,8 @@ TEST_CASE("an unknown interface is the same error on every rank") {
   }
 }
 
-TEST_CASE("what fails on one rank fails on all, and the cause is named before its consequences") {
+TEST_CASE(
+    "a step that fails on one rank fails on all, and the cause is named before its consequences") {
   ThreadGather gather(3);
   std::vector<std::string> errors(3);
   const auto outcomes = [](int rank) -> std::string {

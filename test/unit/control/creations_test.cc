@@ -9,7 +9,7 @@ using tutti::Folder;
 using tutti::control::Creation;
 using tutti::control::Creations;
 
-TEST_CASE("a rank sees what the others create, and what they have given up") {
+TEST_CASE("a rank sees the stores that the others create, and those that they have given up") {
   const Folder folder;
   Creations mine(folder.path(), "job", 0);
   Creations theirs(folder.path(), "job", 1);
@@ -31,8 +31,7 @@ TEST_CASE("a rank sees what the others create, and what they have given up") {
 }
 
 TEST_CASE(
-    "of a rank that cannot say what it creates nothing is known, rather than that it creates "
-    "none") {
+    "a rank that cannot write what it creates counts as unknown, and not as creating nothing") {
   const Folder folder;
   Creations mine(folder.path(), "job", 0);
   CHECK_FALSE(mine.of(1));

@@ -56,7 +56,7 @@ TEST_CASE("a rank that is asked for is lost, though it had found lost one that i
   });
 }
 
-TEST_CASE("whom an ended rank had found lost names that rank, not itself") {
+TEST_CASE("the rank that an ended rank had found lost is named, and not the ended rank itself") {
   const Folder folder;
   const std::string job = "presence-test-" + std::to_string(::getpid());
   Presence mine(job, 0, 3, folder.path(), 3);

@@ -109,7 +109,7 @@ std::vector<KeyId> arranged(std::vector<RecordedBatch> batches, std::size_t from
 
 }  // namespace
 
-TEST_CASE("in a cycle what is urgent passes the less urgent that nobody had begun to move") {
+TEST_CASE("in a cycle an urgent batch passes less urgent ones that nobody had begun to move") {
   CHECK(arranged({part(0, 1, 0), part(1, 1, 1), part(2, 1, 2), part(3, 5, 2)}) ==
         std::vector<KeyId>{0, 3, 1, 2});
   // An equal and a more urgent one hold it up, and so does one that a rank had entered.

@@ -193,7 +193,8 @@ TEST_CASE("a join that others do not answer times out, and the rank's uses still
 }
 
 TEST_CASE(
-    "leaving lets started tensors finish and aborts what needs the rank, the same everywhere") {
+    "leaving lets started tensors finish and aborts calls that need the rank, the same "
+    "everywhere") {
   const std::vector<Program> programs = {
       {submit(1), submit(2), wait(2), submit(3), just(Op::depart)},
       {submit(2), submit(1), just(Op::depart)},

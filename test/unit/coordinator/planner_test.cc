@@ -37,7 +37,7 @@ std::string plan(Planner& planner) {
 
 }  // namespace
 
-TEST_CASE("batches follow the order of readiness, priority decides among what is ready") {
+TEST_CASE("batches follow the order of readiness, priority decides among ready tensors") {
   Planner planner({0, 0}, {});
   planner.add(tensor(1, 4));
   planner.add(tensor(2, 4, -1));

@@ -58,7 +58,7 @@ TEST_CASE("a replay is left for a barrier, a join and a departure") {
   }
 }
 
-TEST_CASE("what was planned while a rank had joined is no part of a cycle") {
+TEST_CASE("batches that were planned while a rank had joined are no part of a cycle") {
   const Program one_by_one = {submit(1), wait(1), submit(2), wait(2)};
   const Program again = {as_use(submit(1), 2), wait(1), as_use(submit(2), 2), wait(2)};
   const std::vector<Program> programs = {one_by_one * 2 + Program{just(Op::join)} + one_by_one * 5,
@@ -82,7 +82,7 @@ TEST_CASE("a changed order is served although the cycle had another") {
   }
 }
 
-TEST_CASE("what is urgent passes nothing in a cycle that a rank waits for before it") {
+TEST_CASE("in a cycle an urgent batch passes none that a rank waits for before it") {
   const Program waits = {submit(1), wait(1), submit(2, 1, 5), wait(2)};
   const Program does_not = {submit(1), submit(2, 1, 5), wait(1), wait(2)};
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
@@ -100,7 +100,8 @@ TEST_CASE("a changed signature leaves the replay") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) Run({program, program}, replaying, seed);
 }
 
-TEST_CASE("a close that a half replayed tensor holds up names who has not come back to it") {
+TEST_CASE(
+    "a close that a half replayed tensor holds up names the ranks that have not come back to it") {
   Coordinator coordinator(3, {.replay = true, .host = {.part_bytes = 1024}});
   const Signature two_parts{.shape = {512}};
   for (Round use = 0; use < 2; ++use) {
@@ -252,7 +253,8 @@ class Alone {
 }  // namespace
 
 TEST_CASE(
-    "who waits for what has no key, while a call out of turn is in flight, is let out at once") {
+    "a thread that waits for no key's call, while a call out of turn is in flight, is let out at "
+    "once") {
   Alone job;
   for (int round = 0; round < 10; ++round) {
     for (const char* const key : {"a", "b"}) job.submit(key);

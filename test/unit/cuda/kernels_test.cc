@@ -204,7 +204,7 @@ TEST_CASE("a GPU's reduction may overwrite one of its sources", "[gpu]") {
   CHECK(result == std::vector<float>(1000, 2));
 }
 
-TEST_CASE("a GPU refuses what no kernel does", "[gpu]") {
+TEST_CASE("a GPU refuses a reduction that no kernel does", "[gpu]") {
   const Gpu gpu(0);
   const ContextGuard context(gpu);
   const Stream stream(gpu);

@@ -13,7 +13,7 @@ static void fill(std::span<std::byte> memory, std::size_t seed) {
   for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(seed + 7 * i);
 }
 
-TEST_CASE("what is copied to a device and back is the same", "[gpu][sanitized]") {
+TEST_CASE("elements that are copied to a device and back are the same", "[gpu][sanitized]") {
   const Gpu gpu(0);
   const ContextGuard context(gpu);
   constexpr std::size_t bytes = 100'003;

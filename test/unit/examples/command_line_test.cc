@@ -42,7 +42,7 @@ std::string complaint(std::vector<const char*> words) {
 
 }  // namespace
 
-TEST_CASE("what is wrong is one line, whatever the words hold") {
+TEST_CASE("an error is one line, whatever the words hold") {
   for (const auto& words : std::vector<std::vector<const char*>>{{"--steps=1\nall well"},
                                                                  {"--steps", "1\nall well"},
                                                                  {"--no\nsuch"},
@@ -84,7 +84,7 @@ TEST_CASE("all that is wrong is said at once, in the order of the line") {
         "'more'; unknown option '--something-else' (--help lists all)");
 }
 
-TEST_CASE("what is right is read") {
+TEST_CASE("right options are read") {
   Line line;
   CHECK(complaint({"--steps", "5", "--no-replay"}, line).empty());
   CHECK(line.steps == 5);
@@ -112,7 +112,7 @@ TEST_CASE("a program ends with 2 after a wrong line, with 0 when asked about it,
   CHECK_FALSE(status({"--steps", "5"}).has_value());
 }
 
-TEST_CASE("an error of what was asked for ends a program with 2, any other with 1") {
+TEST_CASE("an error of usage ends a program with 2, any other with 1") {
   using tutti::ErrorCode;
   const auto status = [](ErrorCode code) { return command_line::exit_status({code, "why"}); };
   CHECK(status(ErrorCode::invalid_argument) == 2);
@@ -121,7 +121,7 @@ TEST_CASE("an error of what was asked for ends a program with 2, any other with 
   CHECK(status(ErrorCode::internal) == 1);
 }
 
-TEST_CASE("what cannot be read is told in plain words, with the option and what was given") {
+TEST_CASE("an unreadable value is told in plain words, with the option and the value") {
   CHECK(complaint({"--steps", "5", "--steps", "6"}) ==
         "--steps is given more than once, with '5' and '6'; give it once");
   CHECK(complaint({"--steps"}) == "--steps needs a value behind it");
@@ -143,7 +143,7 @@ TEST_CASE("a misspelt name is told with the one that was meant and all there are
   CHECK(line.network == "mlp");
 }
 
-TEST_CASE("a size may have a unit, and what is none is told with an example") {
+TEST_CASE("a size may have a unit, and a word that is no size is told with an example") {
   Line line;
   CHECK(complaint({"--bytes", "64K"}, line).empty());
   CHECK(line.bytes == 65536);

@@ -83,7 +83,7 @@ TEST_CASE("a residual block's gradients are its finite differences, in front of 
   CHECK(GradientCheck(network, 4).worst_error() < 0.02);
 }
 
-TEST_CASE("a block whose convolutions give nothing passes on what is positive of its input") {
+TEST_CASE("a block whose convolutions give nothing passes on the positive part of its input") {
   nn::Network network({2, 2, 3}, {});
   nn::add_residual_block(network, "block", 3, 1);
   network.initialise(1);
@@ -99,7 +99,7 @@ TEST_CASE("a block whose convolutions give nothing passes on what is positive of
         Approx(std::log(1 + 11 * std::exp(-5.0))).epsilon(1e-4));
 }
 
-TEST_CASE("what several layers read gets the gradients of all of them") {
+TEST_CASE("an output that several layers read gets the gradients of all of them") {
   constexpr auto tanh = nn::Activation::Function::tanh;
   nn::Network network({1, 1, 4}, {});
   network.add<nn::Dense>("first", 4);
@@ -117,7 +117,7 @@ TEST_CASE("what several layers read gets the gradients of all of them") {
   CHECK(GradientCheck(network, 3).worst_error() < 0.01);
 }
 
-TEST_CASE("what differs in extent is not added up") {
+TEST_CASE("tensors that differ in extent are not added up") {
   nn::Network network({1, 1, 4}, {});
   network.add<nn::Dense>("first", 5);
   CHECK_THROWS_WITH(network.add_sum(0, "sum"),

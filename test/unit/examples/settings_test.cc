@@ -140,7 +140,7 @@ TEST_CASE("a worker has one GPU, which the command line names") {
   CHECK_FALSE(parse({}).gpu);
 }
 
-TEST_CASE("processes that share processors leave some for what else they run") {
+TEST_CASE("processes that share processors leave some for their other threads") {
   CHECK(training::compute_threads(2, 1) == 1);
   CHECK(training::compute_threads(2, 4) == 1);
   CHECK(training::compute_threads(8, 1) == 7);

@@ -32,7 +32,7 @@ TEST_CASE("a choice says whether default, variable or program made it") {
   CHECK(said(choices_of(used, {}, {{"TUTTI_PART_BYTES", "8M"}}), "part size") == "1M (program)");
 }
 
-TEST_CASE("what is turned off is said in words") {
+TEST_CASE("a choice that is turned off is said in words") {
   Options used;
   used.fusion_bytes = 0;
   used.replay = false;

@@ -27,7 +27,7 @@ TEST_CASE("a call follows the stream of its tensors, and a stream follows a call
   pending.wait();
 }
 
-TEST_CASE("a call is found done by whoever asks, and its callbacks run on another thread") {
+TEST_CASE("a thread that asks finds a call done, and its callbacks run on another thread") {
   const standin::Playing machine("d2d_delay=0.02");
   Scene scene;
   const Pending first = scene.store->broadcast("w", {scene.a.tensor(), scene.b.tensor()}, 0);

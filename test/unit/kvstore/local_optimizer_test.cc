@@ -99,7 +99,7 @@ TEST_CASE("optimizer states go through a file, the optimizer with them if asked 
   CHECK(pulled(*other) == pulled(*store));
 }
 
-TEST_CASE("pushes go on from what a broadcast brought, whatever the value and its shape were") {
+TEST_CASE("pushes go on from the value of a broadcast, whatever the value and its shape were") {
   const auto store = KVStore::create("local", Options{});
   std::array<std::uint16_t, 2> one{0x3c00, 0x3c00};  // 1
   std::array<std::uint16_t, 2> two{0x4000, 0x4000};
@@ -128,7 +128,7 @@ TEST_CASE("pushes go on from what a broadcast brought, whatever the value and it
   CHECK(longer == std::array<float, 3>{0.5, 1.5, 2.5});
 }
 
-TEST_CASE("states cannot be saved without an optimizer, nor loaded from what is none") {
+TEST_CASE("states cannot be saved without an optimizer, nor loaded from bytes that are none") {
   const Folder folder;
   const auto store = KVStore::create("local", Options{});
   CHECK_THAT(text_of(ErrorCode::invalid_argument,

@@ -62,7 +62,7 @@ TEST_CASE("each variable sets its field") {
   CHECK(options.slice_bytes == 64u << 10);
 }
 
-TEST_CASE("what a variable shows it also accepts") {
+TEST_CASE("a variable also accepts the value that it shows") {
   Options odd;
   odd.stall_report_after = 1500ms;
   odd.fusion_bytes = 12345;
@@ -120,7 +120,7 @@ TEST_CASE(
   options_from({{"PS_FORMAT", "pid"}, {"DMLC_TRACKER_URI", "10.0.0.1"}, {"DMLC_TASK_ID", "1"}});
 }
 
-TEST_CASE("what the launcher sets is known") {
+TEST_CASE("the launcher's variables are known") {
   options_from({{"TUTTI_MODE", "mpi"}, {"TUTTI_AUTOLOAD", "mxnet"}});
   CHECK(launch_mode({{"TUTTI_MODE", "mpi"}}) == LaunchMode::mpi);
   CHECK(launch_mode({{"TUTTI_MODE", "ps"}}) == LaunchMode::ps);

@@ -45,7 +45,7 @@ TEST_CASE("bytes come out of a ring as they went in, also where it wraps around"
   CHECK(small.ring.empty());
 }
 
-TEST_CASE("a full ring takes what fits, and its reader learns once that the writer waits") {
+TEST_CASE("a full ring takes as much as fits, and its reader learns once that the writer waits") {
   SmallRing small;
   CHECK(small.ring.write(as_bytes(text(20, 0))) == 16);
   CHECK(small.ring.write(as_bytes("x")) == 0);

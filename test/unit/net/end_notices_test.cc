@@ -33,7 +33,7 @@ struct Helper {
 
 }  // namespace
 
-TEST_CASE("a process that waits names its job and hears who has ended, in turn") {
+TEST_CASE("a process that waits names its job and gets the notices of ended processes, in turn") {
   Helper helper;
   EndNotices notices(helper.address, "job 7");
   helper.accept();
@@ -50,7 +50,7 @@ TEST_CASE("a process that waits names its job and hears who has ended, in turn")
   CHECK(helper.hear() == "complete");
 }
 
-TEST_CASE("a helper that goes leaves what was heard, and nothing is waited for") {
+TEST_CASE("a helper that goes leaves the notices that came, and nobody waits for it") {
   Helper helper;
   EndNotices notices(helper.address, "job");
   helper.accept();

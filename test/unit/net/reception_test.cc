@@ -131,7 +131,7 @@ TEST_CASE("where room is not waited for, its lack is an error") {
   CHECK_THROWS_WITH(reception.advance(), Contains("Too many open files"));
 }
 
-TEST_CASE("those who come together among too many strangers do not push each other out") {
+TEST_CASE("ranks that come together among too many strangers do not push each other out") {
   const Fd listener = listen_tcp("127.0.0.1");
   Reception reception = receptionist(listener, true);
   std::list<Approach> strangers;

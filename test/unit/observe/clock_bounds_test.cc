@@ -45,7 +45,7 @@ TEST_CASE("the last of a machine's ranks to come and the first to leave count") 
   CHECK(passage.left == 70);
 }
 
-TEST_CASE("meetings narrow what was known of a clock that keeps its pace") {
+TEST_CASE("meetings narrow the bounds of a clock that keeps its pace") {
   std::mt19937 random(11);
   std::vector<ClockSample> meetings;
   for (std::int64_t i = 0; i < 400; ++i) meetings.push_back(meeting(i * 1'000'000, 30'000, random));
@@ -93,7 +93,7 @@ TEST_CASE("a pace that changes on the way counts as error") {
   }
 }
 
-TEST_CASE("what was known before counts where meetings say less") {
+TEST_CASE("earlier bounds count where meetings say less") {
   const Drift drift({{{.came = 0, .left = 900'000}, {.came = 0, .left = 900'000}}}, 5'000);
   CHECK(drift.error() == 5'000);
 }

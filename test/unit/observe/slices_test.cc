@@ -155,7 +155,7 @@ TEST_CASE("chunks that are in one stage at once have tracks of their own") {
   CHECK(rows.at("'w' sum")[1].end == rows.at("tutti-exec")[0].end);
 }
 
-TEST_CASE("what moves at once is told apart") {
+TEST_CASE("parts that move at once are told apart") {
   Timeline timeline(100);
   for (const std::uint32_t batch : {0U, 1U}) {
     timeline.record_submitted(timeline.now(), batch, batch, static_cast<int>(batch),
@@ -213,7 +213,7 @@ TEST_CASE("one plan is for several batches, and a batch's title names two of its
   CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 1", "batch 0.1: 2, 3 and 1 more"});
 }
 
-TEST_CASE("what was withdrawn, failed or never ended says so") {
+TEST_CASE("a slice that was withdrawn, failed or never ended says so") {
   Timeline timeline(100);
   timeline.record_submitted(timeline.now(), 1, 0, "w", CollectiveKind::allreduce);
   timeline.record_submitted(timeline.now(), 2, 1, "odd", CollectiveKind::allreduce);

@@ -79,7 +79,7 @@ TEST_CASE("a trace is JSON with the rank's name, a row for each key, and times f
   CHECK(find(trace, "tutti", 2).at(0)["args"]["events"] == 7);
 }
 
-TEST_CASE("ranks' traces are merged on one clock, with what was wrong taken out") {
+TEST_CASE("ranks' traces are merged on one clock, with its errors taken out") {
   const Folder folder;
   const std::int64_t origin = now_ns();
   Timeline timeline(1000);
@@ -127,7 +127,7 @@ TEST_CASE("parts that are missing, cut short or of another job are named and lef
   CHECK(find(trace, "pushpull", 2).empty());
 }
 
-TEST_CASE("what stands in a part's place is not read without end") {
+TEST_CASE("a file in a part's place is not read without end") {
   const Folder folder;
   Timeline timeline(100);
   one_batch(timeline, "w", 0);

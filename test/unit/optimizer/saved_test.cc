@@ -40,7 +40,7 @@ std::string refusal_of(const std::vector<std::uint8_t>& bytes) {
 
 }  // namespace
 
-TEST_CASE("what is saved is read again as it was") {
+TEST_CASE("saved states are read again as they were") {
   const Saved read = read_saved(write_saved(example()));
   CHECK(read.rule == "adam");
   CHECK(read.optimizer == example().optimizer);
@@ -50,7 +50,7 @@ TEST_CASE("what is saved is read again as it was") {
   CHECK(read.states.at("w").slots == state(16).slots);
 }
 
-TEST_CASE("an updater takes the optimizer from what was saved, where it is there") {
+TEST_CASE("an updater takes the optimizer from saved states, where it is there") {
   CHECK(Updater::loaded(write_saved(example())).optimizer() == example().optimizer);
   Saved without = example();
   without.optimizer.reset();

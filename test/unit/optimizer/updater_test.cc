@@ -115,8 +115,7 @@ TEST_CASE("small updates of 16-bit values add up in a master copy, and are lost 
   }
 }
 
-TEST_CASE(
-    "a value put in place of another is what updates go on from, though it has a master copy") {
+TEST_CASE("updates go on from a value put in place of another, though it has a master copy") {
   Updater updater({.name = "sgd", .parameters = {{"learning_rate", 1}, {"multi_precision", 1}}});
   Narrow value(DType::f16, {1, -1});
   Narrow gradient(DType::f16, {1, 1});
@@ -153,7 +152,7 @@ TEST_CASE("values that are no floats are refused by name") {
   CHECK_THAT(text, Contains("key 'count': optimizer 'sgd' updates floats, and the value is i32"));
 }
 
-TEST_CASE("an updater that loads what another saved goes on as the other would") {
+TEST_CASE("an updater that loads another's states goes on as the other would") {
   for (const char* rule : {"sgd", "nag", "adam", "adamw", "adagrad", "rmsprop", "lamb"}) {
     CAPTURE(rule);
     Optimizer optimizer{.name = rule, .parameters = {{"learning_rate", 0.1}}};

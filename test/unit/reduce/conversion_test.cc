@@ -108,7 +108,7 @@ TEST_CASE("any f32 bits round as the reference does") {
   check_rounding(DType::bf16, bf16, random_bits(1'000'000));
 }
 
-TEST_CASE("what exceeds the largest half becomes infinity, what is below the smallest zero") {
+TEST_CASE("a number above the largest half becomes infinity, one below the smallest zero") {
   const std::vector<float> values = {65504,  65519.996F, 65520,    1e30F,
                                      -65520, 0x1p-24F,   0x1p-25F, -0x1p-25F};
   CHECK(narrowed(DType::f16, values) ==

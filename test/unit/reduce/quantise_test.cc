@@ -67,7 +67,7 @@ TEST_CASE("element i stands at its bits, and the last word is filled up with zer
   CHECK(one.words() == std::vector<std::uint32_t>{0xffffffff, 1});
 }
 
-TEST_CASE("what is sent and what stays add up to all gradients") {
+TEST_CASE("the sent and the residual parts add up to all gradients") {
   std::mt19937 random(7);
   std::uniform_int_distribution<int> eighths(-16, 16);
   for (const Code code : {Code::one_bit, Code::two_bits}) {
@@ -91,7 +91,7 @@ TEST_CASE("what is sent and what stays add up to all gradients") {
   }
 }
 
-TEST_CASE("what is not finite arrives as no number in two bits, once, and is refused in one") {
+TEST_CASE("a NaN or an infinity arrives as NaN in two bits, once, and is refused in one") {
   for (const float bad : {no_number, infinite, -infinite}) {
     Sender two(Code::two_bits, 0.5F, 2);
     two.send({0.25F, 0});
@@ -109,7 +109,7 @@ TEST_CASE("what is not finite arrives as no number in two bits, once, and is ref
   }
 }
 
-TEST_CASE("what becomes infinite with what was left is treated as what came so") {
+TEST_CASE("an element that becomes infinite with the residual is treated as one that came so") {
   const float large = std::numeric_limits<float>::max();
   Sender two(Code::two_bits, 1, 1);
   CHECK(two.send({large}) == std::vector<float>{1});

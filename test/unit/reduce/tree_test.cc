@@ -91,7 +91,7 @@ TEST_CASE("an element's bits do not depend on its place in the array") {
   }
 }
 
-TEST_CASE("what no kernel does is an internal error that says what was asked") {
+TEST_CASE("a reduction that no kernel does is an internal error that names it") {
   using tutti::reduce::reduce;
   float value = 1;
   const void* source = &value;

@@ -13,7 +13,7 @@ TEST_CASE("ranks with equal facts agree") {
   check_equal(facts, {pack(facts), pack(facts), pack(facts)});
 }
 
-TEST_CASE("a fact that differs is named with each value and who says it") {
+TEST_CASE("a fact that differs is named with each value and the ranks that have it") {
   Options odd;
   odd.part_bytes = 77;
   const Facts facts = facts_to_agree_on(Options{});

@@ -83,7 +83,8 @@ TEST_CASE("keys are told apart in whatever order they come again") {
   CHECK(inbox.in_flight() == std::vector<Key>{"b"});
 }
 
-TEST_CASE("what several threads submit at once is taken once each, while another takes") {
+TEST_CASE(
+    "submissions of several threads at once are each taken once, while another thread takes") {
   constexpr int users = 3;
   constexpr int each = 5000;
   Inbox inbox(3);
@@ -114,7 +115,8 @@ TEST_CASE("what several threads submit at once is taken once each, while another
   CHECK(keys.size() == all);
 }
 
-TEST_CASE("a dead inbox throws what it died of and gives back what was not taken") {
+TEST_CASE(
+    "a dead inbox throws the error of which it died and gives back the submissions not taken") {
   Inbox inbox(3);
   inbox.submit(calls({"a"}));
   const auto left = inbox.die(std::make_exception_ptr(Error(ErrorCode::peer_lost, "rank 3 died")));

@@ -23,7 +23,8 @@ TEST_CASE("of a rank that has ended and one that it had told of before the latte
 }
 
 TEST_CASE(
-    "who ends after it has given up the store is lost to those whom no word of that reaches") {
+    "a rank that ends after it has given up the store is lost to those that no word of that "
+    "reaches") {
   Lookout lookout;
   std::vector<int> reported;
   lookout.report_to([&](const FailedRank& lost) { reported.push_back(lost.rank); });
@@ -42,7 +43,7 @@ TEST_CASE(
   CHECK(reported == std::vector<int>{1});
 }
 
-TEST_CASE("who ends without having given up the store is lost at once") {
+TEST_CASE("a rank that ends without having given up the store is lost at once") {
   Lookout lookout;
   lookout.report_to([](const FailedRank&) {});
   lookout.watch([] { return FailedRank{2, "its process ended"}; });

@@ -314,7 +314,7 @@ TEST_CASE("peers that do not answer are a failure, too, and its work is aborted"
                            "error; ") != std::string::npos);
 }
 
-TEST_CASE("what goes with a communicator is made with it and destroyed before it") {
+TEST_CASE("the companion of a communicator is made with it and destroyed before it") {
   const standin::Playing machine("devices=2");
   const NcclFaults none("");
   std::vector<int> ended_before_destroyed;

@@ -88,7 +88,7 @@ TEST_CASE("a large allocation lies in huge pages, for its owner and for the othe
   CHECK(resident(*arena) == 2 * huge + 8192);
 }
 
-TEST_CASE("what is left out before a huge page is given to others") {
+TEST_CASE("memory that is left out before a huge page is given to others") {
   const std::size_t huge = std::max(huge_page_bytes(), megabyte);
   const auto arena = make(2 * huge + 8192);
   const auto first = arena->allocate(4096);

@@ -102,7 +102,7 @@ TEST_CASE("each rank keeps to its part in a launch log") {
   CHECK(broken([&] { ranks.first.append({largest_chunk + 1, Kind::scatter}); }));
 }
 
-TEST_CASE("what the first rank wrote before a launch is seen with the launch") {
+TEST_CASE("words that the first rank wrote before a launch are seen with the launch") {
   constexpr std::uint64_t launches = 10'000;
   Pair ranks(16);
   std::vector<std::uint64_t> written(16);

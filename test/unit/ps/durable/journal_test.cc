@@ -77,7 +77,7 @@ extern "C" int fdatasync(int file) {
   return -1;
 }
 
-TEST_CASE("a journal gives back what was appended to it, in order") {
+TEST_CASE("a journal gives back the records that were appended, in order") {
   const Folder folder;
   written(folder);
   const Read all = read(folder);
@@ -111,7 +111,7 @@ TEST_CASE("every changed byte of a record is found") {
   }
 }
 
-TEST_CASE("no changed byte before the last mark is taken for what was written") {
+TEST_CASE("no changed byte before the last mark passes for the written one") {
   const Folder folder;
   const std::string path = written(folder);
   const std::string whole = content_of(path);
@@ -145,7 +145,7 @@ TEST_CASE("a length that was changed is found, though the file seems to end with
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { read(folder); }), Contains("record 3"));
 }
 
-TEST_CASE("what a machine leaves of a journal's end that it had not synced is left out") {
+TEST_CASE("the remains of a journal's end that a machine had not synced are left out") {
   const Folder folder;
   const Folder other;
   const std::string path = written(folder);
@@ -205,7 +205,7 @@ TEST_CASE("a journal of another job is refused") {
       Contains(path) && Contains("of another job than the checkpoint before it"));
 }
 
-TEST_CASE("what is no journal is refused by name") {
+TEST_CASE("a file that is no journal is refused by name") {
   const Folder folder;
   const auto refused = [&] { return text_of(ErrorCode::invalid_argument, [&] { read(folder); }); };
   CHECK_THAT(refused(), Contains("journal: No such file"));
@@ -216,7 +216,7 @@ TEST_CASE("what is no journal is refused by name") {
              Contains("journal: a journal of another version of tutti; go on with that"));
 }
 
-TEST_CASE("a journal whose disk was full keeps what was whole, and writes no more") {
+TEST_CASE("a journal whose disk was full keeps its whole records, and writes no more") {
   const Folder folder;
   const std::string path = folder.path() + "/" + file_name;
   Journal journal(*state_folder(folder.path()), file_name, job);
@@ -238,7 +238,7 @@ TEST_CASE("a journal whose disk was full keeps what was whole, and writes no mor
   CHECK_FALSE(read(folder).is_torn);
 }
 
-TEST_CASE("no journal says of what did not reach the disk that it has") {
+TEST_CASE("no journal says of a record that did not reach the disk that it has") {
   const Folder folder;
   const std::string path = folder.path() + "/" + file_name;
   Journal journal(*state_folder(folder.path()), file_name, job);

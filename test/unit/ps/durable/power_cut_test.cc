@@ -242,7 +242,7 @@ void refuse_everything(int requests, const std::function<void(const History&)>& 
 
 }  // namespace
 
-TEST_CASE("a server that is started again after a power cut has what was promised") {
+TEST_CASE("a server that is started again after a power cut has the promised state") {
   for_each_way([](History& history) {
     run_jobs(history, 3);
     cut_everywhere(history, [&](const SimulatedFiles& files, std::uint64_t promised) {
@@ -260,7 +260,8 @@ TEST_CASE("it may be interrupted while it starts, by another power cut or killed
   });
 }
 
-TEST_CASE("a disk that refuses something keeps what was promised, also in a power cut after that") {
+TEST_CASE(
+    "a disk that refuses something keeps the promised state, also in a power cut after that") {
   std::minstd_rand random(2);
   refuse_everything(2, [&](const History& history) {
     cut_somewhere(history, 20, random, [&](const SimulatedFiles& files, std::uint64_t promised) {

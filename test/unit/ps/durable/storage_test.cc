@@ -146,7 +146,7 @@ extern "C" int fsync(int file) {
   return -1;
 }
 
-TEST_CASE("what was before a checkpoint stays until that one's name is on the disk") {
+TEST_CASE("files before a checkpoint stay until its name is on the disk") {
   const Folder folder;
   Storage storage(in(folder), 0, 1);
   replace(storage, [] { return bytes("first"); });
@@ -177,7 +177,8 @@ TEST_CASE("a checkpoint that could not be written leaves the one before, SIGCHLD
 }
 
 TEST_CASE(
-    "who ends while a checkpoint is being written leaves the one before, and nothing of that") {
+    "a process that ends while it writes a checkpoint leaves the one before, and nothing of the "
+    "new one") {
   const Folder folder;
   {
     Storage storage(in(folder), 0, 1);
@@ -198,7 +199,7 @@ TEST_CASE(
   CHECK(files == 1);
 }
 
-TEST_CASE("what killed processes have left half written goes when a server begins") {
+TEST_CASE("half written files of killed processes go when a server begins") {
   const Folder folder;
   const std::string left = folder.path() + "/server-0-of-1.prepared.17.unfinished";
   const std::string of_another = folder.path() + "/server-0-of-10.prepared.17.unfinished";
@@ -242,7 +243,7 @@ TEST_CASE("a journal that grows while no process can be started is all there") {
   CHECK(found == records + 1);
 }
 
-TEST_CASE("what is found is what the process that had the lock before has left") {
+TEST_CASE("a server finds the files of the process that had the lock before") {
   const Folder folder;
   std::atomic<int> missed = 0;
   std::mutex making;
@@ -283,7 +284,7 @@ TEST_CASE("nothing is due while a checkpoint is being written, and the next one 
   CHECK(storage.due());
 }
 
-TEST_CASE("what is prepared counts for nothing until a job begins with it") {
+TEST_CASE("a prepared state counts for nothing until a job begins with it") {
   const Folder folder;
   const auto prepare = [&](Storage& storage, const std::string& text) {
     const base::Fd writer = storage.prepare([&] { return bytes(text); });
@@ -387,7 +388,7 @@ TEST_CASE("a state is for its user alone, whatever the umask, and so are the fol
   CHECK(files == 3);
 }
 
-TEST_CASE("a folder that others may change is refused, and what to do is said") {
+TEST_CASE("a folder that others may change is refused, and the error says what to do") {
   const Folder folder;
   const auto refused = [&] {
     return text_of(ErrorCode::invalid_argument, [&] { Storage(in(folder), 0, 1); });

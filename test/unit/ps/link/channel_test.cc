@@ -29,7 +29,7 @@ constexpr Channel::Terms resends{.delivery = {.keeps = true, .resend_after = 10m
 
 }  // namespace
 
-TEST_CASE("what waits to be written is not sent again") {
+TEST_CASE("a packet that waits to be written is not sent again") {
   net::Poller poller;
   Channel a(poller, 1, {"a", "b"}, resends);
   Channel b(poller, 2, {"b", "a"}, resends);

@@ -64,7 +64,7 @@ std::vector<int> up_to(int count) {
 
 }  // namespace
 
-TEST_CASE("what comes twice is delivered once") {
+TEST_CASE("a packet that comes twice is delivered once") {
   Sender a(keeps);
   Sender b(keeps);
   a.send(0);
@@ -75,7 +75,7 @@ TEST_CASE("what comes twice is delivered once") {
   CHECK(b.delivery.counts().repeated == 1);
 }
 
-TEST_CASE("what comes early waits for what was sent before it") {
+TEST_CASE("a packet that comes early waits for those sent before it") {
   Sender a(keeps);
   Sender b(keeps);
   for (int i = 0; i < 3; ++i) a.send(i);
@@ -87,7 +87,7 @@ TEST_CASE("what comes early waits for what was sent before it") {
   CHECK(b.heard == up_to(3));
 }
 
-TEST_CASE("what is not acknowledged is sent again in time, and not before") {
+TEST_CASE("an unacknowledged packet is sent again in time, and not before") {
   Sender a(keeps);
   Sender b(keeps);
   const Time start{};
@@ -159,7 +159,7 @@ TEST_CASE("packets that are none are refused and change nothing") {
   CHECK(a.heard == up_to(1));
 }
 
-TEST_CASE("who was restored from something too old is told, for messages are lost") {
+TEST_CASE("an end that was restored from a state too old is told that messages are lost") {
   Sender a(keeps);
   Sender b(keeps);
   a.send(0);
@@ -171,7 +171,7 @@ TEST_CASE("who was restored from something too old is told, for messages are los
              Contains("older state"));
 }
 
-TEST_CASE("who lost messages that it had acknowledged is told over the next connection") {
+TEST_CASE("an end that lost messages which it had acknowledged is told over the next connection") {
   Sender a({.keeps = true});
   Sender b({.keeps = true});
   for (int i = 0; i < 10; ++i) {

@@ -224,7 +224,7 @@ TEST_CASE("a room of a former connection is none on one that shares no memory") 
   CHECK(same(links.answer_at_worker(), elements));
 }
 
-TEST_CASE("what a worker that has died was writing reaches nobody") {
+TEST_CASE("elements that a worker was writing when it died reach nobody") {
   Links links(false);
   const Bytes gradient = numbers(64 << 20);  // more than the sockets hold
   links.worker->send(push_of(gradient), 0, true);

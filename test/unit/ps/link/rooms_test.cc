@@ -33,7 +33,7 @@ TEST_CASE("rooms do not overlap, and there are no more than fit") {
   CHECK(offsets(rooms, {3, 2, 4, 3, 1}) == std::vector<std::uint64_t>{0, 3, SIZE_MAX, 5, SIZE_MAX});
 }
 
-TEST_CASE("what is given back is one room again, whatever the order") {
+TEST_CASE("rooms that are given back are one room again, whatever the order") {
   const auto order = GENERATE(std::vector{0, 1, 2}, std::vector{0, 2, 1}, std::vector{1, 0, 2},
                               std::vector{2, 1, 0}, std::vector{1, 2, 0}, std::vector{2, 0, 1});
   Rooms rooms = rooms_of(6);

@@ -35,7 +35,7 @@ Floats sent(Compressor& compressor, const Compression& how, const Floats& values
 
 }  // namespace
 
-TEST_CASE("in two bits what is not sent is added to the next gradient") {
+TEST_CASE("in two bits the unsent part is added to the next gradient") {
   Compressor compressor;
   CHECK(sent(compressor, two_bits, {0.3F, -0.3F, 2, 0}) == Floats{0, 0, 0.5F, 0});
   CHECK(sent(compressor, two_bits, {0.3F, -0.3F, 0, 0}) == Floats{0.5F, -0.5F, 0.5F, 0});
@@ -73,7 +73,7 @@ TEST_CASE("only sums of gradients are compressed") {
   CHECK(sent(compressor, two_bits, values, {.kind = Kind::pushpull}) == Floats{0, 0});
 }
 
-TEST_CASE("what is not finite arrives so, and the push after it is as any other") {
+TEST_CASE("a NaN or an infinity arrives as such, and the push after it is as any other") {
   constexpr float infinite = std::numeric_limits<float>::infinity();
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinite, -infinite}) {
     for (const Compression& how : {two_bits, one_bit}) {
@@ -107,7 +107,7 @@ TEST_CASE("a kind or threshold that is none is refused") {
              Contains("did you mean '2bit'") && Contains("'bf16'"));
 }
 
-TEST_CASE("a server merges what comes in fewer bits, and gives it back whole") {
+TEST_CASE("a server merges gradients in fewer bits, and gives the sum back whole") {
   TableJob job;
   std::vector<Compressor> compressors(2);
   const Floats values{1, -1, 0.25F};

@@ -47,7 +47,7 @@ void load(TableJob& job, int worker, const std::string& rule = "sgd",
 
 }  // namespace
 
-TEST_CASE("a state that is cut into pieces is joined to what it was, in any order of them") {
+TEST_CASE("a state that is cut into pieces is joined again as it was, in any order of them") {
   State whole{.dtype = DType::f32, .updates = 3, .master = bytes_of({1, 2, 3, 4, 5})};
   whole.slots = {bytes_of({6, 7, 8, 9, 10}), bytes_of({0, 1, 0, 1, 0})};
   for (std::uint32_t pieces = 1; pieces <= 7; ++pieces) {
@@ -65,7 +65,8 @@ TEST_CASE("a state that is cut into pieces is joined to what it was, in any orde
   }
 }
 
-TEST_CASE("what was never updated has no state, and the optimizer is found among the answers") {
+TEST_CASE(
+    "a value that was never updated has no state, and the optimizer is found among the answers") {
   const State fresh{.dtype = DType::f32, .updates = 0, .slots = {bytes_of({0})}};
   const Saved saved = joined(
       std::vector<StateOfPiece>{{0, 1, {}},
@@ -185,7 +186,7 @@ TEST_CASE("a load brings its optimizer, or must be for the one that is set") {
              Contains("states of optimizer 'adam', and the store's is 'sgd'"));
 }
 
-TEST_CASE("what keeps worker 0 from loading all are told, and nothing changes") {
+TEST_CASE("all workers are told what keeps worker 0 from loading, and nothing changes") {
   TableJob job;
   job.init({0});
   job.set(0, sgd_with_momentum);

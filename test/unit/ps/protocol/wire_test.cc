@@ -59,7 +59,7 @@ TEST_CASE("the other requests and answers arrive as they were sent") {
   CHECK(copy_of(decode_answer(value).data) == elements);
 }
 
-TEST_CASE("what durable servers and the scheduler say arrives as it was sent") {
+TEST_CASE("messages of durable servers and the scheduler arrive as they were sent") {
   Register server{Role::server, 1, 4, 2, "0.1", false, "10.0.0.1", 999};
   server.durable = true;
   const std::vector<Moment> moments{{0, 3, false}, {1, std::uint64_t{1} << 40, true}};
@@ -112,7 +112,7 @@ TEST_CASE("elements may come apart from their message, but not in two places") {
   CHECK(decode_answer(answer, elements).data.data() == elements.data());
 }
 
-TEST_CASE("a room arrives with its request, and of an answer what is in it") {
+TEST_CASE("a room arrives with its request, and with an answer the bytes in it") {
   const Room room{4096, 8192, 5000};
   const ToServer push =
       Contribution{.sequence = 1, .piece = {"w", 0, 1}, .shape = {5000}, .room = room};
@@ -128,7 +128,7 @@ TEST_CASE("a room arrives with its request, and of an answer what is in it") {
              Contains("more than it holds"));
 }
 
-TEST_CASE("what nodes and scheduler say arrives as it was sent") {
+TEST_CASE("messages of nodes and scheduler arrive as they were sent") {
   const Register server{Role::server, 1, 4, 2, "0.1", false, "10.0.0.1", 999};
   const auto said = std::get<Register>(decode_to_scheduler(encode(ToScheduler(server))));
   CHECK(said.role == Role::server);
@@ -275,7 +275,7 @@ TEST_CASE("rows arrive as they were sent, none too, and those that no value has 
   text_of(ErrorCode::internal, [&] { arrived(none, {}); });
 }
 
-TEST_CASE("what is said about staleness and whole values arrives") {
+TEST_CASE("fields about staleness and whole values arrive") {
   Register worker{Role::worker, 1, 4, 2, "0.1", true, "", 0};
   worker.staleness = 3;
   CHECK(std::get<Register>(decode_to_scheduler(encode(ToScheduler(worker)))).staleness == 3);
@@ -289,7 +289,7 @@ TEST_CASE("what is said about staleness and whole values arrives") {
   CHECK(std::get<Located>(decode_from_scheduler(encode(FromScheduler(located)))).all);
 }
 
-TEST_CASE("what was withdrawn arrives") {
+TEST_CASE("a withdrawal arrives") {
   const Failure why{ErrorCode::invalid_argument, "too large", {}};
   const Bytes bytes = encode(ToServer(Withdrawal{4, {"w", 1, 2}, Kind::broadcast, why}));
   const auto said = std::get<Withdrawal>(decode_to_server(bytes));
@@ -299,9 +299,7 @@ TEST_CASE("what was withdrawn arrives") {
   CHECK(said.failure == why);
 }
 
-TEST_CASE(
-    "what is recalled arrives, of a piece and of settings, and a reason only where it is given "
-    "up") {
+TEST_CASE("recalls of a piece and of settings arrive, with a reason only where they are given up") {
   const Failure why{ErrorCode::timeout, "too late", {1}};
   using Step = Recall::Step;
   const Bytes held = encode(ToServer(Recall{4, 3, PieceName{"w", 1, 2}, Step::hold, std::nullopt}));
@@ -319,14 +317,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("who is to be read on arrives at the scheduler and at the server") {
+TEST_CASE("a worker's wish to be read on arrives at the scheduler and at the server") {
   const auto up = std::get<ReadOn>(decode_to_scheduler(encode(ToScheduler(ReadOn{1, 77}))));
   CHECK((up.rank == 1 && up.sequence == 77));
   const auto down = std::get<ReadOn>(decode_from_scheduler(encode(FromScheduler(ReadOn{2, 78}))));
   CHECK((down.rank == 2 && down.sequence == 78));
 }
 
-TEST_CASE("who asks whom it waits for is understood, of a piece and of settings") {
+TEST_CASE("the question for missing workers is understood, of a piece and of settings") {
   const Bytes bytes = encode(ToServer(FindMissing{4, PieceName{"w", 1, 2}}));
   const auto asked = std::get<FindMissing>(decode_to_server(bytes));
   CHECK(asked.sequence == 4);

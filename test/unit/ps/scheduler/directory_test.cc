@@ -35,7 +35,7 @@ TEST_CASE("a small value is on one server, a large one in equal pieces on all") 
   CHECK(std::set<int>(large.begin(), large.end()) == std::set<int>{0, 1, 2});
 }
 
-TEST_CASE("where a key is does not change, whoever asks and with whatever size") {
+TEST_CASE("the place of a key does not change, whichever worker asks and with whatever size") {
   Directory directory(2, 1000);
   const auto first = servers_of(directory, "w", 10);
   servers_of(directory, "v", 500);

@@ -143,7 +143,7 @@ TEST_CASE("servers of an asynchronous job are not compared") {
   CHECK(Image(head_of_two_workers).moment() == Moment{0, 0, false});
 }
 
-TEST_CASE("a state of an earlier format is refused, naming who wrote it") {
+TEST_CASE("a state of an earlier format is refused, naming the version that wrote it") {
   TableJob job;
   net::Bytes bytes = written(job.table(), head_of_two_workers);
   bytes[0] = std::byte{2};

@@ -140,7 +140,7 @@ TEST_CASE("a server that returns hears which workers were lost meanwhile") {
   CHECK(std::get<Lost>(heard.all[9][1]).rank == 1);
 }
 
-TEST_CASE("who is told to end says so, and is lost for that reason") {
+TEST_CASE("a server that is told to end says so, and is lost for that reason") {
   DurableJob job;
   job.begin();
   job.registry.receive(1, Stopping{"it was ended by SIGTERM"});
@@ -173,7 +173,7 @@ TEST_CASE("states that do not belong together are refused") {
   CHECK(job.registry.is_over());
 }
 
-TEST_CASE("what an interrupted start has prepared counts if every server has it") {
+TEST_CASE("the prepared state of an interrupted start counts if every server has it") {
   const Register old = server(0, 7);
   Register between = server(0, 7);
   between.brings.push_back({8});
@@ -230,7 +230,7 @@ TEST_CASE("states of which none is every server's are refused") {
   CHECK(job.registry.is_over());
 }
 
-TEST_CASE("nobody drops what it had before all servers are ready, and workers wait for that") {
+TEST_CASE("no server drops its old state before all are ready, and workers wait for that") {
   DurableJob job;
   job.registry.receive(1, worker());
   job.registry.receive(2, server(0, 7));
@@ -275,7 +275,7 @@ TEST_CASE("a server that comes back is not ready until it says so") {
   CHECK(job.registry.servers_not_ready().empty());
 }
 
-TEST_CASE("a server that is killed while it begins begins again with what it brought") {
+TEST_CASE("a server that is killed while it begins begins again with the state that it brought") {
   for (const std::uint64_t before : {std::uint64_t{0}, std::uint64_t{7}}) {
     DurableJob job;
     job.registry.receive(1, worker());

@@ -162,7 +162,7 @@ TEST_CASE("processes that do not fit together end the job, each knowing why") {
   }
 }
 
-TEST_CASE("who waits for processes that never come is told how many are missing") {
+TEST_CASE("a node that waits for processes that never come is told how many are missing") {
   RegisteredJob job;
   job.registry.receive(1, RegisteredJob::worker());
   job.registry.give_up_waiting();
@@ -220,7 +220,7 @@ TEST_CASE("when all have come an end is for the connections to tell") {
   CHECK(job->registry.trouble().empty());
 }
 
-TEST_CASE("who waits is told, too, who came and went") {
+TEST_CASE("a node that waits is told, too, which processes came and went") {
   RegisteredJob job;
   Register server = RegisteredJob::server();
   server.host = "h1";
@@ -308,7 +308,7 @@ TEST_CASE("a node that is lost is named to all others, and the job did not end w
   CHECK_THAT(job->registry.trouble(), Contains("worker 1 is lost"));
 }
 
-TEST_CASE("who has finished may go") {
+TEST_CASE("a node that has finished may go") {
   const auto job = RegisteredJob::complete();
   job->registry.receive(2, Finished{});
   job->registry.lose(2, "it was closed");
@@ -356,7 +356,7 @@ TEST_CASE("all hear how far workers may run ahead, which they agree on") {
   CHECK(job.heard.last<Welcome>(1).asynchronous);
 }
 
-TEST_CASE("who asks for all values hears of those that others have placed") {
+TEST_CASE("a worker that asks for all values is told of those that others have placed") {
   const auto job = RegisteredJob::complete();
   job->registry.receive(1, Locate{{{"v", 10, DType::f32}, {"w", 10, DType::f32}}});
   job->registry.receive(2, LocateAll{});
@@ -390,7 +390,8 @@ TEST_CASE("a worker that gives up is lost to the others, with its reason") {
   CHECK(job->registry.is_over());
 }
 
-TEST_CASE("who asks for more than a job can have hears why it ends, and the others, too") {
+TEST_CASE(
+    "a worker that asks for more than a job can have is told why it ends, and so are the others") {
   const auto job = RegisteredJob::complete(true);
   constexpr std::uint64_t too_many = std::uint64_t{1} << 42;
   job->registry.receive(1, Locate{{{"v", too_many, DType::f64}}});

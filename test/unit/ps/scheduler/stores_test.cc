@@ -197,7 +197,7 @@ TEST_CASE("a server that is lost between two stores ends the job, unless it is s
   }
 }
 
-TEST_CASE("what a server says of a store that is over counts for nothing in the next") {
+TEST_CASE("a server's messages of a store that is over count for nothing in the next") {
   JobOfStores job;
   job.begin();
   job.finish();

@@ -115,7 +115,8 @@ TEST_CASE("a worker that was lost stays lost") {
   CHECK(second.failures[0].code == ErrorCode::peer_lost);
 }
 
-TEST_CASE("what a server has refused before it was killed does not keep it from going on") {
+TEST_CASE(
+    "a request that a server has refused before it was killed does not keep it from going on") {
   const Folder folder;
   const Folder copy;
   Keeper first(folder.path(), of_two_workers());

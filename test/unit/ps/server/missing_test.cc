@@ -81,7 +81,7 @@ TEST_CASE("an asynchronous worker that is held waits for those that are too far 
   CHECK(missing(job, 0, only_piece)->ranks == std::vector{1});
 }
 
-TEST_CASE("a question about what is not there is answered, makes nothing and needs its number") {
+TEST_CASE("a question about a missing piece is answered, makes nothing and needs its number") {
   TableJob job(2);
   const std::optional<PieceName> none(PieceName{"none", 1, 2});
   CHECK_FALSE(missing(job, 0, none));

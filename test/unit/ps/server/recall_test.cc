@@ -113,7 +113,7 @@ TEST_CASE("of several rounds ahead the one that is given up fails alone") {
   CHECK(job.stored(1) == Floats{33});
 }
 
-TEST_CASE("what is held is not executed until its worker releases it") {
+TEST_CASE("a held contribution is not executed until its worker releases it") {
   TableJob job(2);
   job.init({0});
   const std::uint64_t pushed = job.say(1, Kind::push, {1});
@@ -151,7 +151,7 @@ TEST_CASE("of two workers that hold a round each may give it up, and both must r
   }
 }
 
-TEST_CASE("what was executed before it is recalled stands") {
+TEST_CASE("a contribution that was executed before it is recalled stands") {
   TableJob job(2);
   job.init({0});
   const std::uint64_t pushed = job.say(1, Kind::push, {1});
@@ -189,7 +189,7 @@ TEST_CASE("a worker that leaves or is lost takes its tombstones along") {
   CHECK(last_of(job, 0)->code == ErrorCode::aborted);
 }
 
-TEST_CASE("what a lost worker held fails as that worker is lost") {
+TEST_CASE("a contribution that a lost worker held fails as that worker is lost") {
   TableJob job(2, true);
   job.init({0});
   const std::uint64_t sent = job.say(1, Kind::broadcast, {1});
@@ -299,7 +299,7 @@ TEST_CASE("an asynchronous setting that is held is not answered until its worker
   CHECK(job.heard.size() == 2);
 }
 
-TEST_CASE("what a worker holds, has given up and has yet to hear of is part of the state") {
+TEST_CASE("held parts, given up rounds and tombstones are part of the state") {
   TableJob job(3);
   job.init({0});
   give_up(job, 1, job.say(1, Kind::push, {1}));

@@ -46,7 +46,7 @@ TEST_CASE("a worker that left and says more is refused once") {
   CHECK(job.heard.size() == 1);
 }
 
-TEST_CASE("what was refused is not among the requests that wait") {
+TEST_CASE("a refused request is not among the requests that wait") {
   TableJob job(1);
   job.next(0);
   job.pull(0, 1);

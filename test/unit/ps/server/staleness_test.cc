@@ -37,7 +37,7 @@ TEST_CASE("without a bound nobody is held") {
   CHECK(job->heard.size() == 100);
 }
 
-TEST_CASE("a pull of who is held waits with the push, others' do not") {
+TEST_CASE("a pull of a held worker waits with the push, pulls of others do not") {
   const auto job = job_with(2, 1);
   job->say(0, Kind::push, {1});
   job->say(0, Kind::push, {1});
@@ -50,7 +50,7 @@ TEST_CASE("a pull of who is held waits with the push, others' do not") {
   CHECK(job->heard.size() == 5);
 }
 
-TEST_CASE("who has left, is lost, or waits for the others holds nobody") {
+TEST_CASE("a worker that has left, is lost, or waits for the others holds nobody") {
   const auto job = job_with(4, 1);
   for (int i = 0; i < 3; ++i) job->say(0, Kind::push, {1});
   CHECK(job->heard.size() == 1);

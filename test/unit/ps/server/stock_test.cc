@@ -53,7 +53,7 @@ TEST_CASE("values and optimizer states are spread over another number of servers
   CHECK(elements == 7);
 }
 
-TEST_CASE("what is no answer to where restored values are to be is refused") {
+TEST_CASE("a message that does not say where restored values are to be is refused") {
   const Folder folder;
   {
     Keeper keeper(folder.path(), {.job = 7, .rank = 0, .servers = 1, .workers = 1});
@@ -73,7 +73,7 @@ TEST_CASE("what is no answer to where restored values are to be is refused") {
   }
 }
 
-TEST_CASE("a piece that had not been updated yet is restored with what the optimizer begins with") {
+TEST_CASE("a piece that had not been updated yet is restored with the optimizer's initial state") {
   const Folder folder;
   for (const int rank : {0, 1}) {
     Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});

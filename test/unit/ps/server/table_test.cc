@@ -135,7 +135,7 @@ TEST_CASE("tensors unlike the value are refused, and the value stays") {
   CHECK(job.stored(2) == Floats{1, 2});
 }
 
-TEST_CASE("workers that disagree all hear what each said, and the value stays") {
+TEST_CASE("workers that disagree are all told what each said, and the value stays") {
   TableJob job(3);
   job.init({1, 2});
   struct Other {
@@ -176,7 +176,7 @@ TEST_CASE("average, min and max reduce as they do everywhere") {
   CHECK(reduced(ReduceOp::max) == 4);
 }
 
-TEST_CASE("asynchronous pushes of an average do together what a synchronous one does") {
+TEST_CASE("asynchronous pushes of an average together have the effect of a synchronous one") {
   for (const Kind kind : {Kind::push, Kind::pushpull}) {
     for (const bool asynchronous : {false, true}) {
       TableJob job(2, asynchronous);
@@ -240,7 +240,7 @@ TEST_CASE("a round that needs a worker which has left or is lost fails, naming i
   CHECK(job.stored(1) == Floats{1});
 }
 
-TEST_CASE("what a worker sent before it left still counts") {
+TEST_CASE("messages that a worker sent before it left still count") {
   TableJob job;
   job.init({1});
   job.say(1, Kind::push, {2});
@@ -249,7 +249,8 @@ TEST_CASE("what a worker sent before it left still counts") {
   CHECK(job.stored(1) == Floats{3});
 }
 
-TEST_CASE("what comes of a lost worker after its loss stands for no later round of the others") {
+TEST_CASE(
+    "a lost worker's message that comes after its loss stands for no later round of the others") {
   TableJob job(2, true);
   job.say(0, Kind::pushpull, {1});
   job.table().lose(1, {ErrorCode::peer_lost, "worker 1 is lost", {1}});
@@ -310,7 +311,7 @@ struct Unsent {
 
 }  // namespace
 
-TEST_CASE("an answer that is still on its way keeps what it says when the value changes") {
+TEST_CASE("an answer that is still on its way keeps its elements when the value changes") {
   Unsent server;
   server.say(Kind::init, {1, 2});
   server.pull(2);

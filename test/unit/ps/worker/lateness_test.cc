@@ -46,7 +46,7 @@ GivenUp run_some(bool asynchronous) {
 }  // namespace
 
 TEST_CASE(
-    "whoever is late, every call ends alike on all workers, and right unless by a time limit") {
+    "whichever worker is late, every call ends alike on all, and right unless by a time limit") {
   const GivenUp given_up = run_some(false);
   for (const std::string what : {"init", "broadcast", "push", "pushpull", "set_optimizer",
                                  "set_gradient_compression", "load_optimizer_states"}) {
@@ -56,7 +56,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("whoever is late, asynchronous broadcasts end alike on all, and each push counts once") {
+TEST_CASE(
+    "whichever worker is late, asynchronous broadcasts end alike on all, and each push counts "
+    "once") {
   const GivenUp given_up = run_some(true);
   for (const std::string what : {"init", "broadcast", "push", "set_optimizer",
                                  "set_gradient_compression", "load_optimizer_states"}) {
@@ -65,7 +67,7 @@ TEST_CASE("whoever is late, asynchronous broadcasts end alike on all, and each p
   }
 }
 
-TEST_CASE("whoever is late, at length", "[.][slow]") {
+TEST_CASE("whichever worker is late, at length", "[.][slow]") {
   GivenUp given_up;
   for (std::uint64_t seed = 1000; seed < 11'000; ++seed) run(seed, seed % 4 == 0, given_up);
 }

@@ -30,7 +30,7 @@ std::string all(Outbox& outbox) {
 
 }  // namespace
 
-TEST_CASE("the most urgent leaves first, and what is as urgent in the order of the calls") {
+TEST_CASE("the most urgent piece leaves first, and equally urgent ones in the order of the calls") {
   Outbox outbox;
   add(outbox, "a", 1, 0);
   add(outbox, "b", 2, 5);

@@ -134,7 +134,7 @@ TEST_CASE("a push about which servers could not be asked in time is recalled all
   CHECK(worker.recalls().size() == 1);
 }
 
-TEST_CASE("what a pull had sent that took too long leaves the window") {
+TEST_CASE("the requests of a pull that took too long leave the window") {
   const Logged log;
   Asking worker;
   const auto begun = worker.now;
@@ -145,7 +145,8 @@ TEST_CASE("what a pull had sent that took too long leaves the window") {
   CHECK(worker.requests.window().lets_through(0));
 }
 
-TEST_CASE("each server is asked once for a report who is missing, and again for the error") {
+TEST_CASE(
+    "each server is asked once for a report which workers are missing, and again for the error") {
   const Logged log;
   Asking worker;
   const auto call = worker.begin(3);
@@ -191,7 +192,7 @@ TEST_CASE("each server is asked once for a report who is missing, and again for 
   CHECK_FALSE(worker.requests.due());
 }
 
-TEST_CASE("who was missing is not named once the server has answered, or does not answer again") {
+TEST_CASE("a missing worker is not named once the server has answered, or does not answer again") {
   const Logged log;
   Asking worker;
   const auto call = worker.begin(2);
@@ -233,7 +234,7 @@ TEST_CASE("servers are asked once about each call that is near its end") {
   CHECK(worker.look(begun + 40s).size() == 4);
 }
 
-TEST_CASE("an answer to who was missing is of no use to a call that is over") {
+TEST_CASE("an answer that names missing workers is of no use to a call that is over") {
   Asking worker;
   const auto call = worker.begin(1);
   const auto begun = call->begun;
@@ -245,7 +246,7 @@ TEST_CASE("an answer to who was missing is of no use to a call that is over") {
   CHECK(worker.requests.empty());
 }
 
-TEST_CASE("what is asked about a setting names no piece") {
+TEST_CASE("a question about a setting names no piece") {
   Asking worker;
   const auto call = worker.begin(1);
   call->key.reset();

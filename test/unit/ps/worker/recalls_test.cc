@@ -201,7 +201,7 @@ TEST_CASE(
              Contains("timeout: push of key 'w' was given up") && Contains(cause));
 }
 
-TEST_CASE("what was not sent of a call that is given up is withdrawn with the same words") {
+TEST_CASE("the unsent parts of a call that is given up are withdrawn with the same words") {
   Recalling worker;
   const auto call = worker.begin(2);
   const auto completion = call->completion;
@@ -283,7 +283,8 @@ TEST_CASE("a pull behind a call that is recalled has its answer in a moment, and
 }
 
 TEST_CASE(
-    "of a setting the part that every worker has in it is recalled, and not what prepares it") {
+    "the part of a setting that every worker has is recalled, and not the requests that prepare "
+    "it") {
   Recalling worker;
   const auto call = worker.begin(3, std::nullopt, true);
   worker.requests.add(0, call, 0, 1, 0, true);

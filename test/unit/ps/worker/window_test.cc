@@ -147,7 +147,7 @@ TEST_CASE("small calls do not narrow a window that has widened") {
   CHECK(passage.send(0) == 4 * pieces);
 }
 
-TEST_CASE("what brings no elements does not count as an answer") {
+TEST_CASE("an answer without elements does not count as one") {
   Passage passage(1);
   passage.send(0);
   passage.now += Window::patience;
