@@ -70,7 +70,7 @@ History train(const Settings& settings, const dataset::Dataset& data, Worker& wo
   return history;
 }
 
-/// What rank 0 prints and writes at the end.
+/// The results that rank 0 prints and writes at the end.
 void conclude(const Settings& settings, const History& history) {
   const std::size_t expected = sizeof(float) * history.parameters * history.steps;
   print(fmt::format("bytes reduced {} = 4 bytes x {} parameters x {} steps{}",

@@ -22,7 +22,8 @@ std::string_view reduction(const Settings& settings) {
   return reduces(settings.op) ? "sum" : "none";
 }
 
-/// What the others are compared with: MPI, or tutti with private tensors if MPI is not measured.
+/// The lane with which the others are compared: MPI, or tutti with private tensors if MPI is not
+/// measured.
 std::string rival(const Settings& settings) {
   return settings.runs("mpi") || settings.impls.size() == 1 ? "mpi" : "tutti";
 }

@@ -15,7 +15,7 @@ struct Bandwidth {
 };
 Bandwidth bandwidth(const Row& row, const Settings& settings, int ranks);
 
-/// What the table and the JSON file say about the whole run.
+/// The facts about the whole run, for the table and the JSON file.
 struct Setup {
   const Settings& settings;
   int ranks;

@@ -17,7 +17,7 @@ bool reduces(Operation operation);
 /// True: the input or the output is a shard, of the same size on each rank.
 bool is_half(Operation operation);
 
-/// What the command line asks for.
+/// The settings of the command line.
 struct Settings {
   std::vector<std::string> impls = {"tutti", "mpi"};
   Operation op = Operation::allreduce;

@@ -34,7 +34,7 @@ class World {
   int size_ = 1;
 };
 
-/// What a reader of the results must know of this MPI: one "name: value" a line.
+/// The facts about this MPI that a reader of the results needs, as lines of "name: value".
 std::vector<std::string> describe_mpi();
 /// "Open MPI v4.1.4".
 std::string mpi_version();

@@ -4,7 +4,7 @@
 
 namespace tutti::bench {
 
-/// What a step spends on one layer.
+/// The times that a step spends on one layer.
 struct LayerCost {
   double forward = 0;   ///< seconds
   double backward = 0;  ///< seconds

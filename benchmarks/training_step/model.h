@@ -7,7 +7,7 @@
 
 namespace tutti::bench {
 
-/// What a training step must know of a network's layer.
+/// The facts about a network's layer that a training step needs.
 struct LayerShape {
   std::string name;
   std::vector<std::size_t> tensors;  ///< elements of each gradient: weight and bias, say

@@ -32,7 +32,7 @@ class Rehearsal {
   /// Wrong elements in the first and the last of `steps`, over all ranks. With an optimizer: in the
   /// weights after the last.
   std::uint64_t wrong();
-  /// Of each rank, in `steps`. In an asynchronous store none waits for the others.
+  /// The times of each rank, in `steps`. In an asynchronous store no rank waits for the others.
   const std::vector<double>& steps_per_second() const { return rates_; }
   /// Messages to and from the coordinator while `steps` was measured, over all ranks.
   std::uint64_t control_messages();

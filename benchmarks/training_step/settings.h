@@ -12,7 +12,7 @@ struct Turns {
   int warmup, measured;
 };
 
-/// What the command line asks for.
+/// The settings of the command line.
 struct StepSettings {
   std::string model = "vgg16";
   double scale = 1;
@@ -38,7 +38,7 @@ struct StepSettings {
   Turns alone_steps() const { return alone > 0 ? Turns{0, alone} : whole_steps(); }
   /// Empty if the store has found as many hosts as were asked for.
   std::string what_is_wrong_with_hosts(int found) const;
-  /// Of all steps; those with communication are included, which may make them longer.
+  /// The time of all steps, also of steps with communication, which may make them longer.
   double compute_seconds() const;
   /// The options of the store: the environment's, except those that the command line sets.
   Options options() const;

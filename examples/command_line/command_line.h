@@ -9,7 +9,7 @@
 
 #include "tutti/error.h"
 
-/// What the command lines of all programs have in common.
+/// Shared code for the command lines of all programs.
 namespace command_line {
 
 /// The exit status for a command line or input that cannot be used.

@@ -65,7 +65,8 @@ void vgg(Network& net, std::int64_t classes, std::initializer_list<std::int64_t>
     net.add<BatchNorm>(fmt::format("bn{}", number));
     net.add<Activation>(fmt::format("relu{}", number), rectified);
   }
-  // Of 32×32 pixels one is left here. Larger images are averaged, and get the same classifier.
+  // Of an image of 32×32 pixels, one pixel is left here. Larger images are averaged, and get the
+  // same classifier.
   net.add<GlobalPooling>("pool");
   net.add<Dense>("fc", classes);
 }

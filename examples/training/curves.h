@@ -8,7 +8,7 @@
 
 namespace training {
 
-/// What is kept of a run.
+/// The results that are kept of a run.
 struct History {
   std::vector<EpochResult> epochs{};
   int workers = 1;

@@ -8,7 +8,7 @@
 
 namespace training {
 
-/// What a run of the training program does.
+/// The settings of a run of the training program.
 struct Settings {
   std::string network = "lenet";
   std::string kv_store = "device";

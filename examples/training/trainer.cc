@@ -7,7 +7,7 @@
 namespace training {
 namespace {
 
-/// What each worker tells the others at the end of an epoch.
+/// The results that each worker tells the others at the end of an epoch.
 struct Report {
   double correct = 0;
   double samples = 0;

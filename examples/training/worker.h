@@ -31,7 +31,7 @@ struct Shared {
   std::vector<nn::Parameter*> copies;  ///< by device
 };
 
-/// What one process computes: the gradients on its devices, and the update of their weights. It
+/// The computing of one process: the gradients on its devices, and the update of their weights. It
 /// knows nothing of other processes.
 class Worker {
  public:
@@ -58,7 +58,7 @@ class Worker {
                     const std::function<void(std::size_t layer)>& ready);
   /// Divides a layer's gradients by a number of samples.
   void average(std::size_t layer, std::size_t samples);
-  /// What `update` does, for a store that does it.
+  /// The rule of `update`, for a store that updates.
   tutti::Optimizer optimizer() const;
   /// Updates a layer's weights. The gradients must be sums over a global batch of this many
   /// samples.

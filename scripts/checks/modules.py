@@ -14,10 +14,10 @@ from command_line import root_given
 
 FOLDERS = ("include", "lib", "coordinator", "bindings", "examples", "benchmarks")
 EVERYWHERE = {"include", "base", "observe"}
-# What a public header may not drag into a user's program.
+# Headers that a public header may not drag into a user's program.
 PRIVATE_HEADERS = re.compile(r"mpi\.h|cuda|nccl|Eigen|spdlog|fmt/|flatbuffers|hwy/|sodium|zmq")
 CUDA_HEADERS = {"cuda.h", "cudaTypedefs.h", "cuda_runtime.h", "nccl.h", "cuda/driver.h", "cuda/nccl_functions.h"}
-# What would make the ordering protocol impure: it gets time and messages as values.
+# Headers that would make the ordering protocol impure: it gets time and messages as values.
 IMPURE_HEADERS = re.compile(r"(thread|mutex|condition_variable|future|sys/socket\.h|sys/epoll\.h)$")
 
 

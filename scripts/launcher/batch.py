@@ -18,7 +18,7 @@ SUBMIT = pathlib.Path(__file__).with_name("submit.py")
 LEAVE_SECONDS = 120.0
 # The names that Grid Engine's sites give to the parallel environments that are for MPI.
 USUAL_ENVIRONMENTS = ("mpi", "openmpi", "ompi", "orte")
-# Who asks for their programs, and where these come from.
+# The options that need programs of a batch system, and the packages that bring these.
 SLURM = "--launcher slurm", "apt-get install slurm-client"
 SGE = "--launcher sge", "it comes with Grid Engine"
 YARN = "--launcher yarn", "it comes with Hadoop"

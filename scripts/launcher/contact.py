@@ -9,7 +9,7 @@ from launcher.sealed_lines import NONCE_BYTES, SEAL_BYTES, WELCOME, Forged, help
 CONNECT_SECONDS = 20
 # Until the next try, where the launcher had no room for this process among strangers.
 RETRY_SECONDS = 0.1
-# Of a peer whose host is silent: when it is asked, how often, how many times.
+# For a peer whose host is silent: after which time it is asked, how often, and how many times.
 KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 # How long it may be silent with data on its way to it; then it is not asked.
 SILENT_SECONDS = 25

@@ -19,7 +19,7 @@ HELLO_SECONDS = 5.0
 # So long nobody is turned away for who comes after it: the time in which a worker answers, if its host is not busy.
 ANSWER_SECONDS = 0.05
 MOST_UNKNOWN = 128
-# What the launcher may have open beside the workers' connections.
+# The files that the launcher may have open besides the workers' connections.
 SPARE_FILES = 24
 # How long nobody is let in when there is no file left, and nobody whose file could be had.
 PAUSE_SECONDS = 0.1

@@ -53,8 +53,8 @@ class Speaker:
         self.first = 0                    # the number of the first of these
         self.compared = {}                # Speaker: the number of that one's line that comes next
         self.leader = None                # with whom it is compared
-        self.alike = []                   # what it wrote like that one
-        self.ahead = []                   # what it wrote then, and what is to be compared
+        self.alike = []                   # the lines that it wrote like that one
+        self.ahead = []                   # the lines that it wrote then, which are still to be compared
         self.since = 0.0                  # when the last of it came
 
     def end(self):

@@ -24,7 +24,7 @@ The exit code is that of the process that failed first; its last lines are print
 
 BATCH = ("sge", "yarn", "slurm")
 LAUNCHERS = ("ssh", "local", "mpi", *BATCH)
-# What the launcher tells its workers by.
+# The variables by which the launcher tells its workers something.
 OWN_VARIABLES = ("TUTTI_MODE", "TUTTI_LAUNCH_CONTACT", "TUTTI_END_NOTICES", "TUTTI_JOB_KEY", "TUTTI_JOB_KEY_FILE",
                  "TUTTI_LISTEN_FD", "DMLC_ROLE", "DMLC_RANK", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI")
 DAY_SECONDS = 86400
@@ -55,7 +55,7 @@ class Request:
     grace: float
     command: List[str]
     server_options: Tuple[str, ...] = ()  # of tutti-server as a server
-    state_folder: Optional[str] = None  # what servers keep there outlives them
+    state_folder: Optional[str] = None  # the servers' states there outlive them
     survives: bool = False  # a server that was killed goes on when it is started again
 
     def processes(self):

@@ -28,7 +28,7 @@ from launcher.sealed_lines import Forged
 from launcher.threads import set_share
 from launcher.trust import enter_folder, problem_of_program
 
-# What standard output says, to the crew, once the launcher has welcomed this process.
+# The line on standard output that tells the crew that the launcher has welcomed this process.
 UP = "up"
 # After the command has ended, how long what it started may still hold its output open without
 # saying anything, and how much it may say.
@@ -36,7 +36,7 @@ DRAIN_SECONDS = 0.5
 DRAIN_BYTES = 1 << 20
 # From SIGTERM to SIGKILL, for a command that has had its time.
 TERM_SECONDS = 3.0
-# What a server starts to write its state (lib/ps/durable/storage.cc).
+# The name of the process that a server starts to write its state (lib/ps/durable/state_writer.cc).
 WRITER = "tutti-state"
 # In JSON those that a program which carries its own variables on must not have itself.
 WORKERS_VARIABLES = "TUTTI_LAUNCH_VARIABLES"
@@ -44,9 +44,9 @@ WORKERS_VARIABLES = "TUTTI_LAUNCH_VARIABLES"
 MISSING = re.compile(rb"^((ModuleNotFoundError|\S*python\S*): No module named .*|\S*sh: .*not found)\n\Z", re.M)
 # Python ends with this line if it asks for a line and there is none.
 NO_INPUT = re.compile(rb"^EOFError: EOF when reading a line\n\Z", re.M)
-# Of processes that a command leaves running.
+# The most processes that the launcher names of those that a command leaves running.
 MOST_NAMED = 5
-# What an order may tell the command by.
+# The variables by which an order may tell the command the scheduler's address.
 ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 # The exit status of a command that is not started because of what was asked for.
 NOT_BEGUN = 2

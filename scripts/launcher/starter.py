@@ -20,7 +20,7 @@ FORWARDED = re.compile(r"(DMLC|PS|TUTTI|OMP|MXNET)_|(PATH|VIRTUAL_ENV|PYTHONPATH
 LOOKED_UP = "PATH", "LD_LIBRARY_PATH"
 # Once every worker has ended, how long what started them may take to notice.
 LEAVE_SECONDS = 10.0
-# Of a server that is killed again and again, within an hour.
+# The most restarts, within an hour, of a server that is killed again and again.
 MOST_RESTARTS = 5
 
 
@@ -60,7 +60,7 @@ def environment(request, contact):
         elif name not in env:
             raise UsageError(f"--env {name}: this variable is not set here; set it, or give --env {name}=VALUE")
         named.add(name)
-    if request.sync_dst_dir:  # what lies beside the script wins
+    if request.sync_dst_dir:  # files beside the script take precedence
         for name in ("PYTHONPATH", "LD_LIBRARY_PATH"):
             env[name] = ":".join(filter(None, [request.sync_dst_dir, env.get(name)]))
     return env, sorted((named | {name for name in env if FORWARDED.match(name)}) - set(request.no_env))

@@ -9,23 +9,23 @@ from launcher.output import as_on_terminal
 from launcher.sealed_lines import WELCOME, Forged
 
 LAST_LINES = 10
-# Of characters; a longer one is cut there, for it is kept in memory until it ends.
+# In characters. A longer line is cut there, because a line is kept in memory until it ends.
 LONGEST_LINE = 16 << 20
 # How a line begins that tutti logs, where it begins. The same words elsewhere are the program's own, or a quotation.
 LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti\[rank (\d{1,9})\] (?:error|critical): "
-# What it logs in a process that survives a peer, or gives up waiting for one.
+# Lines that a process logs when it survives a peer, or gives up waiting for one.
 LOST = re.compile(LOGGED + r"rank (\d{1,9}) is lost: "
                   r"(\d+ heartbeats of it are missing|its process, \d+, has been stopped)?")
 AWAITED = re.compile(LOGGED + r"rank \d{1,9} has waited .* ranks? (\d[\d, ]{0,999}) (?:has|have) not called create")
 # What a call throws whose peer closed its store. No line of the log says it, so it stands within the program's words;
 # it tells only which of those that failed began it.
 LEFT = re.compile(r"\b(?:rank|worker) (\d{1,9}) has left the store")
-# What the processes of a parameter-server job log; the name is that of `Request.title`.
+# Lines that the processes of a parameter-server job log. The name is that of `Request.title`.
 SERVED_LOST = re.compile(r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[rank \d{1,9}\])? error: |"
                          r"tutti-server: peer_lost: )(?:the job ends: )?(?:the )?"
                          r"(worker \d{1,9}|server \d{1,9}|scheduler)(?: at \S+)? is lost: "
                          r"(\d+ heartbeats are missing)?")
-# What they log of those that have not come to a create in time.
+# Their lines about processes that have not come to a create in time.
 SERVED_AWAITED = re.compile(r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} tutti(?:\[rank \d{1,9}\])? error: |"
                             r"tutti-server: timeout: )(?:the job ends: )?the scheduler gave up waiting for "
                             r"((?:worker|server) \d{1,9}(?:, (?:worker|server) \d{1,9}){0,999}): ")
@@ -43,7 +43,7 @@ class Worker:
         self.unable = False   # could its command not be started
         self.status = None    # exit code; 128 + N after signal N
         self.told = False     # did its end come from an order
-        self.writes = False   # of a server that was told to end: does it write its state first
+        self.writes = False   # whether a server that was told to end writes its state first
         self.cut_off = None   # why its connection was ended here
         self.last = collections.deque(maxlen=LAST_LINES)
         self.parts = {}       # of lines that are not finished, by stream

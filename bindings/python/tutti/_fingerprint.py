@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tutti._store import KVStore
 
 DIGEST_BYTES = 32
-#: What a rank says instead of a hash when it has none: the others must not wait for it.
+#: A rank sends this instead of a hash if it has none, so that the others do not wait for it.
 REFUSED = bytes(DIGEST_BYTES)
 
 
@@ -35,7 +35,7 @@ def described(array):
         return f"{dtype} {shape}", hash_of(data)
     if array.dtype.hasobject or is_masked(array):
         raise why_refused(array, written=False, moved=True)
-    # Of dtypes that no call takes, too, such as bool.
+    # Also describes arrays of dtypes that no call takes.
     return f"{array.dtype} {array.shape}", hash_of(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 

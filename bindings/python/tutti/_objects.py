@@ -14,9 +14,9 @@ from tutti.errors import Error, InvalidArgumentError
 if TYPE_CHECKING:
     from tutti._store import KVStore
 
-#: What a rank says instead of a size when its object cannot be pickled: the others must not wait for it.
+#: A rank sends this instead of a size if its object cannot be pickled, so that the others do not wait for it.
 UNPICKLABLE = -1
-#: Of a pickle under one key: what a server takes at once, whatever it had there before.
+#: The most bytes of a pickle under one key. A server takes them at once, whatever it had there before.
 PART = 128 << 20
 CANNOT_BE_PICKLED = "the object of {} cannot be pickled"
 SIZE_KEY = "tutti:broadcast_object, size"

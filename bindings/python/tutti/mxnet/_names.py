@@ -13,7 +13,7 @@ from tutti.mxnet.store import Store
 #: Those of the parameter server, which are tutti's under its launcher alone.
 SERVED = ("dist", "dist_sync", "dist_async", "dist_sync_device", "dist_device_sync", "dist_async_device",
           "dist_device_async")
-#: What MXNet itself makes. Those of its store P3 it knows by a part of the name.
+#: The types that MXNet itself makes. It recognises those of its store P3 by a part of the name.
 NATIVE = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl", *SERVED)
 
 

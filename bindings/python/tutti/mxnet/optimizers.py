@@ -18,7 +18,7 @@ RULES = {
     mx.LAMB: ("lamb", {**ADAM, "bias_correction": "bias_correction", "lower_bound": "lower_bound",
                        "upper_bound": "upper_bound"}),
 }
-#: What all of them have.
+#: The parameters that all of them have.
 COMMON = {name: name for name in ("learning_rate", "wd", "rescale_grad", "clip_gradient", "multi_precision")}
 #: A key's factors that change nothing.
 NEUTRAL = 1.0, 1.0

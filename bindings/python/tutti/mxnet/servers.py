@@ -10,7 +10,7 @@ from tutti.mxnet import optimizers, rows, saved
 from tutti.mxnet.store import COUNTS, KEYS, Store, _Exchange, compression_of, named
 from tutti.mxnet.values import copy_to, dense, listed, read_first
 
-#: What MXNet's own set_optimizer sends with `_send_command_to_servers`: an optimizer, and that it wants more precision.
+#: The commands of MXNet's own set_optimizer to the servers: an optimizer, and the wish for more precision.
 CONTROLLER, MULTI_PRECISION = 0, 1
 UNCOMPRESSED = "none", 0.5
 
@@ -55,7 +55,7 @@ class ServedStore(Store):
     """
 
     joined = None  # the open exchange of this process
-    updated = "the model"  # whose the values are that servers update
+    updated = "the model"  # the owner of the values that servers update
 
     def __init__(self):  # pylint: disable=super-init-not-called
         if ServedStore.joined is None:
@@ -171,7 +171,7 @@ class ServedStore(Store):
         """
         optimizers.check(optimizer, self.type)
         self._check_owner()
-        self._exchange.wait()  # what was pushed before is a value, or an update by the optimizer before
+        self._exchange.wait()  # earlier pushes are values, or updates by the earlier optimizer
         before = self._optimizer
         self._optimizer = optimizer
         try:
