@@ -6,6 +6,8 @@ import weakref
 import numpy as np
 
 import tutti
+from tutti.torch import _buffers
+from tutti.torch._staging import Staging
 from tutti.torch._submissions import Submissions
 
 
@@ -42,6 +44,7 @@ class Group:
         self.order = [sorted(members).index(member) for member in members]
         self.is_ordered = self.order == sorted(self.order)
         self.calls = Submissions()
+        self.staging = Staging()
         alive.add(self)
 
     def allreduce(self, tensor, op):
@@ -108,6 +111,15 @@ class Group:
 
     def close(self):
         self.kv.close()
+        self.staging.clear()
+
+    def joined(self, tensors):
+        """As that of `_buffers`, with tensors by c10d's ranks."""
+        return _buffers.joined(self.by_store(tensors), self.staging)
+
+    def written_rows(self, tensors):
+        """As that of `_buffers`, with tensors by c10d's ranks."""
+        return _buffers.written_rows(self.by_store(tensors), self.staging)
 
     def rows(self, whole):
         """By c10d's ranks."""
