@@ -225,15 +225,28 @@ class Moving(Ranks):
         for got, part in zip(outputs, expected):
             self.same(got, part)
 
-    def test_all_to_all_with_equal_shares_of_one_rank_and_split_sizes_of_the_others(self):
-        """The ranks' split sizes are the same, told or not, but for what the last rank sends itself."""
-        own = 5 if self.size > 1 else 2
-        rows = [2] * self.last + [own if self.rank == self.last else 2]
-        sent = [self.sent(self.rank, to, count) for to, count in enumerate(rows)]
-        expected = torch.cat([self.sent(source, self.rank, count) for source, count in enumerate(rows)])
-        output, splits = torch.zeros_like(expected), rows if self.rank == self.last else None
-        dist.all_to_all_single(output, torch.cat(sent), splits, splits)
-        self.same(output, expected)
+    def refused_all_to_all(self, text, output, tensor, splits=None):
+        """All ranks get the error, and go on."""
+        for is_async in (False, True):
+            with self.assertRaisesRegex(tutti.MismatchError, f"{text}; pass split sizes or lists"):
+                dist.all_to_all_single(output, tensor, splits, splits, async_op=is_async).wait()
+        dist.barrier()
+
+    def test_all_to_all_of_ranks_that_pass_split_sizes_and_others_that_pass_none_is_an_error_that_names_them(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees")
+        told = self.rank == self.last
+        self.refused_all_to_all(f"calls differ: .* all_to_all, rank {self.last} calls allgather",
+                                torch.zeros(self.size, 2), self.mine((self.size, 2)), [1] * self.size if told else None)
+
+    def test_all_to_all_of_ranks_whose_tensors_have_several_sizes_is_an_error_that_names_them(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees")
+        rows = 2 * self.size if self.rank == self.last else self.size
+        self.refused_all_to_all(f"matrices of counts differ: .*rank {self.last} passes one of hash [0-9a-f]*",
+                                torch.zeros(rows), torch.zeros(rows))
+        with self.assertRaisesRegex(ValueError, "the input has .* elements, and the output .*; make both of one size"):
+            dist.all_to_all_single(torch.zeros(self.size), torch.zeros(2 * self.size))
 
     def test_all_to_all_of_any_dtype_and_strides(self):
         for dtype in MOVED:

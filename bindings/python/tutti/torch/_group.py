@@ -11,6 +11,11 @@ from tutti.torch._staging import Staging
 from tutti.torch._submissions import Submissions
 
 
+#: What to do where the ranks' calls of all_to_all do not fit together.
+ALIKE = ("pass split sizes or lists of tensors on all ranks, whose calls then begin with an allgather; or none on any "
+         "rank, and tensors of one size")
+
+
 def create(timeout, ranks=None):
     """A store over these ranks of the job, or over all. Collective over them, and blocking."""
     return tutti.create("dist_sync_mpi", ranks=ranks, key_timeout=timeout.total_seconds())
@@ -64,17 +69,24 @@ class Group:
         return self.calls.add("allgather", tensor,
                               lambda key: self.kv.allgather(key, tensor.reshape(-1), whole.reshape(-1)))
 
-    def told(self, numbers):
-        """What each rank of c10d's tells the others: ints, as many on all ranks. Blocks until all have."""
+    def told_shares(self, dtype, numbers):
+        """What each rank of c10d's tells the others before an exchange: ints, as many on all ranks. Blocks until all
+        have. It takes the key of an exchange without counts: so the store finds ranks that call that instead."""
         mine = np.array(numbers, np.int64)
         whole = np.empty((self.size, *mine.shape), np.int64)
-        self.calls.add("tell", mine, lambda key: self.kv.allgather(key, mine.reshape(-1), whole.reshape(-1))).wait()
+        self.calls.add_of("all_to_all", dtype, "shares",
+                          lambda key: self.kv.allgather(key, mine.reshape(-1), whole.reshape(-1)), advice=ALIKE).wait()
         return whole[self.order]
 
-    def exchange(self, tensor, whole, counts):
-        """An all_to_all. counts: elements, by sender and receiver of the store, an array."""
+    def exchange(self, tensor, whole, counts=None):
+        """An all_to_all. counts: elements, by sender and receiver of the store, an array, which `told_shares` has told;
+        None: equal shares."""
+        if counts is not None:
+            return self.calls.add_of("all_to_all", tensor.dtype, "told shares",
+                                     lambda key: self.kv.all_to_all(key, tensor, whole, counts))
+        counts = np.full((self.size, self.size), tensor.numel() // self.size, np.int64)
         return self.calls.add_of("all_to_all", tensor.dtype, "shares",
-                                 lambda key: self.kv.all_to_all(key, tensor, whole, counts))
+                                 lambda key: self.kv.all_to_all(key, tensor, whole, counts), advice=ALIKE)
 
     def gather(self, tensor, whole, root):
         """Into `whole` at the root, a row for each of the store's ranks; elsewhere it has no elements."""

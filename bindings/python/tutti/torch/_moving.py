@@ -82,13 +82,19 @@ class Moving:
         return self._work(parts, outputs, opts)
 
     def alltoall(self, outputs, inputs, opts=None):
-        counts = self._agreed([tensor.numel() for tensor in inputs], [tensor.numel() for tensor in outputs])
+        counts = self._agreed(inputs[0].dtype, [tensor.numel() for tensor in inputs],
+                              [tensor.numel() for tensor in outputs])
         return self._work([self._exchanged(outputs, inputs, counts)], outputs, opts)
 
     def all_to_all_single(self, output, tensor, output_splits, input_splits, opts=None):
-        """The splits are rows of each rank; none: equal shares."""
+        """The splits are rows of each rank; none on any rank: equal shares, of which nobody needs to be told."""
         sent, received = self._sizes(tensor, input_splits), self._sizes(output, output_splits)
-        counts = self._agreed(sent, received)
+        counts = None
+        if input_splits or output_splits:
+            counts = self._agreed(tensor.dtype, sent, received)
+        elif sent != received:
+            raise ValueError(f"all_to_all_single without split sizes: the input has {tensor.numel()} elements, and the "
+                             f"output {output.numel()}; make both of one size, or pass split sizes, on all ranks")
         if self._group.is_ordered:
             buffer, back = _buffers.written(output)
             part = self._group.exchange(_buffers.plain(tensor), buffer, counts), back
@@ -110,10 +116,10 @@ class Moving:
         of_row = tensor.numel() // rows if rows else 0
         return [split * of_row for split in splits or [rows // self._group.size] * self._group.size]
 
-    def _agreed(self, sent, received):
+    def _agreed(self, dtype, sent, received):
         """The counts of an all_to_all, by sender and receiver of the store, once all ranks have said what they send and
         expect. Waits for that, and raises on all ranks where the two differ."""
-        said = self._group.told([sent, received])
+        said = self._group.told_shares(dtype, [sent, received])
         counts, expected = said[:, 0], said[:, 1].T
         wrong = np.argwhere(counts != expected)
         if wrong.size:
