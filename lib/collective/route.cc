@@ -98,6 +98,27 @@ Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
   return route;
 }
 
+/// Each rank has a slot of the eager limit's size for its whole row of the matrix. All ranks look
+/// at all rows, so that they choose alike.
+bool fits_slots(const Batch& batch, std::size_t eager_bytes) {
+  const std::size_t most = eager_bytes / size_of(batch.dtype);
+  const Shares& shares = batch.shares;
+  for (int sender = 0; sender < shares.ranks; ++sender) {
+    std::size_t sent = 0;
+    for (int receiver = 0; receiver < shares.ranks; ++receiver) {
+      sent += shares.share(sender, receiver).size();
+    }
+    if (sent > most) return false;
+  }
+  return true;
+}
+
+/// Between nodes the gate's messages carry no shares.
+Way way_of_all_to_all(const Batch& batch, const Site& site) {
+  const bool with_gate = !site.several_nodes() && batch.ends == nullptr;
+  return with_gate && fits_slots(batch, site.eager_bytes) ? Way::small : Way::all_to_all;
+}
+
 }  // namespace
 
 Site Site::of(const topology::Topology& topology, std::size_t eager_bytes,
@@ -122,7 +143,7 @@ Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site) {
 
 Way choose_way(const Batch& batch, const Site& site) {
   if (batch.count() == 0) return Way::nothing;
-  if (batch.is_all_to_all()) return Way::all_to_all;
+  if (batch.is_all_to_all()) return way_of_all_to_all(batch, site);
   const std::size_t carried = site.several_nodes()
                                   ? Piggyback::most_block(carried_by_gate(batch, site), site.nodes)
                                   : site.eager_bytes;

@@ -24,6 +24,8 @@ struct Shares {
   /// `stretch`; consecutive parts have consecutive elements. The shares that a rank sends or
   /// receives are at most `part.size() + ranks` elements together.
   topology::Range share(int from, int to, topology::Range part) const;
+  /// Those that move in the whole stretch.
+  topology::Range share(int from, int to) const { return share(from, to, {0, stretch.size()}); }
 };
 
 }  // namespace tutti::collective

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/failure.h"
 #include "collective/chunks.h"
 
 namespace tutti::collective {
@@ -32,11 +31,23 @@ void for_each_column(const Batch& batch, const Visit& visit) {
 void Small::put(const Batch& batch, std::uint64_t sequence) const {
   if (batch.kind == CollectiveKind::broadcast && batch.root != topology_.rank) return;
   std::byte* const mine = memory_.small(memory_.local_index(), sequence);
+  if (batch.is_all_to_all()) return put_shares(batch, mine);
   if (!batch.is_sharded()) return copy_in(batch, {0, batch.count()}, mine);
   for_each_column(batch, [&](int rank, std::size_t offset, topology::Range column) {
     if (batch.kind == CollectiveKind::allgather && rank != topology_.rank) return;
     copy_in(batch, column, mine + offset);
   });
+}
+
+/// The share for this rank, too: the output may be the input, and is overwritten behind the gate.
+void Small::put_shares(const Batch& batch, std::byte* to) const {
+  std::size_t first = 0;
+  for (int receiver = 0; receiver < batch.shares.ranks; ++receiver) {
+    const topology::Range share = batch.shares.share(topology_.rank, receiver);
+    copy_in(batch, {first + share.begin, first + share.end}, to);
+    to += share.size() * size_of(batch.dtype);
+    first += batch.shares.count(topology_.rank, receiver);
+  }
 }
 
 Piggyback::Load Small::pack(const Batch& batch, std::uint64_t sequence) {
@@ -88,7 +99,7 @@ void Small::finish(const Batch& batch, std::uint64_t sequence) {
       return copy_out(batch, {0, batch.count()}, memory_.small(root, sequence), false);
     }
     case CollectiveKind::all_to_all:
-      base::report_broken("an all_to_all never moves with its gate");
+      return finish_all_to_all(batch, sequence);
   }
 }
 
@@ -168,6 +179,20 @@ void Small::finish_allgather(const Batch& batch, std::uint64_t sequence) const {
     const int owner = topology_.local_index_of[static_cast<std::size_t>(rank)];
     copy_out(batch, column, memory_.small(owner, sequence) + offset, false);
   });
+}
+
+void Small::finish_all_to_all(const Batch& batch, std::uint64_t sequence) const {
+  std::size_t first = 0;
+  for (int sender = 0; sender < batch.shares.ranks; ++sender) {
+    const int local = topology_.local_index_of[static_cast<std::size_t>(sender)];
+    const std::byte* from = memory_.small(local, sequence);
+    for (int before = 0; before < topology_.rank; ++before) {
+      from += batch.shares.share(sender, before).size() * size_of(batch.dtype);
+    }
+    const topology::Range share = batch.shares.share(sender, topology_.rank);
+    copy_out(batch, {first + share.begin, first + share.end}, from, false);
+    first += batch.shares.count(sender, topology_.rank);
+  }
 }
 
 }  // namespace tutti::collective

@@ -16,7 +16,7 @@ namespace tutti::collective {
 /// Batches up to an eager limit (`choose_way`). Every rank copies its input into shared memory
 /// before it arrives at the gate, so that all inputs are there once the gate has closed.
 ///
-/// On one node each rank then computes the whole result by itself: the only wait is the gate's. If
+/// On one node each rank then computes its whole result by itself: the only wait is the gate's. If
 /// ranks outnumber processors that would do the same work many times over; there, unless the batch
 /// is tiny, the ranks that run first compute an allreduce for all (`sum_together`).
 ///
@@ -48,12 +48,14 @@ class Small {
   std::size_t node_of(int rank) const {
     return static_cast<std::size_t>(topology_.node_of[static_cast<std::size_t>(rank)]);
   }
+  void put_shares(const Batch& batch, std::byte* to) const;
   void gather_sources(std::uint64_t sequence);
   void sum(const reduce::Kernel& kernel, topology::Range range, std::byte* to);
   void sum_together(const Batch& batch, const reduce::Kernel& kernel, std::uint64_t sequence);
   void finish_allreduce(const Batch& batch, std::uint64_t sequence);
   void finish_reduce_scatter(const Batch& batch, std::uint64_t sequence);
   void finish_allgather(const Batch& batch, std::uint64_t sequence) const;
+  void finish_all_to_all(const Batch& batch, std::uint64_t sequence) const;
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;

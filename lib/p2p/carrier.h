@@ -1,22 +1,28 @@
 #pragma once
 #include <cstddef>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "p2p/frame.h"
 
 namespace tutti::p2p {
 
+/// A frame that has come from a rank, with the elements of an eager send.
+struct Letter {
+  int from = 0;
+  Frame frame;
+  Elements elements{};
+};
+
 /// The frames and elements that have come through a carrier since the last look.
 struct News {
-  std::vector<std::pair<int, Frame>> frames;  ///< with the rank they came from
-  std::vector<TransferId> arrived;            ///< calls whose elements are all there
-  std::vector<int> sent_to;                   ///< ranks to which elements have moved on
-  std::vector<int> received_from;             ///< ranks from which elements have come
+  std::vector<Letter> letters;
+  std::vector<TransferId> arrived;  ///< calls whose elements are all there
+  std::vector<int> sent_to;         ///< ranks to which elements have moved on
+  std::vector<int> received_from;   ///< ranks from which elements have come
 
   void clear() {
-    frames.clear();
+    letters.clear();
     arrived.clear();
     sent_to.clear();
     received_from.clear();
@@ -34,7 +40,9 @@ class Carrier {
   /// `internal` where memory is short. Again it does nothing.
   enum class Use : bool { receive, send };
   virtual void open(int rank, Use use) = 0;
-  virtual void post(int to, const Frame& frame) = 0;
+  /// `elements`: of an eager send. They are copied at once, for which EagerSends leaves room. All
+  /// that was given to `send` before has arrived.
+  virtual void post(int to, const Frame& frame, std::span<const std::byte> elements) = 0;
   /// The memory stays as it is until the other rank says that it has everything.
   virtual void send(int to, std::span<const std::byte> data) = 0;
   virtual void receive(int from, TransferId call, std::span<std::byte> data) = 0;

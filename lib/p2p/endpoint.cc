@@ -24,7 +24,8 @@ Endpoint::Endpoint(int rank, int size, SessionTime limit)
       size_(size),
       limit_(limit),
       stall_limit_(std::max(limit, shortest_stall)),
-      peers_(static_cast<std::size_t>(size)) {}
+      peers_(static_cast<std::size_t>(size)),
+      eager_sends_(size) {}
 
 void Endpoint::post(int to, Frame::Kind kind, std::uint64_t number, const Envelope& envelope) {
   peer(to).addressed = true;
@@ -47,8 +48,19 @@ void Endpoint::send(TransferId call, const Envelope& envelope) {
     return finish(call, envelope.peer, gone(name_of(send), envelope.peer));
   }
   send.number = peer(envelope.peer).next_number++;
-  post(envelope.peer, Frame::Kind::announce, send.number, envelope);
+  send.eager = may_be_eager(envelope);
+  post(envelope.peer, send.eager ? Frame::Kind::eager : Frame::Kind::announce, send.number,
+       envelope);
+  if (send.eager) {
+    std::get<Post>(actions_.back()).with = call;
+    eager_sends_.add(envelope.peer, send.number, envelope.bytes());
+  }
   sends_.push_back(send);
+}
+
+// Elements that move already would hold up those of an eager send, while its time limit passes.
+bool Endpoint::may_be_eager(const Envelope& envelope) const {
+  return peer(envelope.peer).moving == 0 && eager_sends_.has_room(envelope.peer, envelope.bytes());
 }
 
 void Endpoint::receive(TransferId call, const Envelope& envelope) {
@@ -73,13 +85,21 @@ bool Endpoint::meet_first(Receive& receive) {
   const auto first = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& arrival) {
     return is_for(wanted, arrival.from, arrival.frame.tag);
   });
-  if (first == arrivals_.end()) return true;
-  const Arrival arrival = *first;
-  arrivals_.erase(first);
-  return meet(receive, arrival);
+  return first == arrivals_.end() || meet(receive, take(first));
 }
 
-bool Endpoint::meet(Receive& receive, const Arrival& arrival) {
+Endpoint::Arrival Endpoint::take(std::deque<Arrival>::iterator arrival) {
+  Arrival taken = std::move(*arrival);
+  arrivals_.erase(arrival);
+  kept_bytes_ -= taken.elements.size();
+  return taken;
+}
+
+bool Endpoint::is_recent(const Arrival& arrival) const {
+  return arrival.posted_after + limit_ / 2 >= now_;
+}
+
+bool Endpoint::meet(Receive& receive, Arrival arrival) {
   const Frame& offered = arrival.frame;
   const Envelope& wanted = receive.envelope;
   if (offered.dtype != wanted.dtype || offered.count != wanted.count) {
@@ -89,11 +109,23 @@ bool Endpoint::meet(Receive& receive, const Arrival& arrival) {
                     "sends " + text_of(offered.dtype, offered.count)));
     return false;
   }
+  const bool eager = offered.kind == Frame::Kind::eager;
+  if (eager && is_recent(arrival)) {
+    give(receive, arrival.from, offered.number, std::move(arrival.elements));
+    return false;
+  }
   receive.from = arrival.from;
   receive.number = offered.number;
   receive.met_at = now_;
+  if (eager) receive.elements = std::move(arrival.elements);
   post(arrival.from, Frame::Kind::ready, offered.number);
   return true;
+}
+
+void Endpoint::give(const Receive& receive, int from, std::uint64_t number, Elements elements) {
+  actions_.emplace_back(Take{receive.call, std::move(elements)});
+  post(from, Frame::Kind::done, number);
+  finish(receive.call, from);
 }
 
 void Endpoint::finish_with(const Receive& receive, int from) {
@@ -112,23 +144,21 @@ std::deque<Endpoint::Receive>::iterator Endpoint::find_receive(int from, std::ui
   });
 }
 
-void Endpoint::hear(int from, const Frame& frame) {
+void Endpoint::hear(int from, const Frame& frame, Elements elements, SessionTime posted_after) {
   if (peer(from).gone) return;
   peer(from).heard = true;
   switch (frame.kind) {
     case Frame::Kind::announce:
-      return hear_announce(from, frame);
+    case Frame::Kind::eager:
+      return hear_send({from, frame, std::move(elements), posted_after});
     case Frame::Kind::ready:
     case Frame::Kind::refuse:
     case Frame::Kind::expired:
+    case Frame::Kind::dropped:
     case Frame::Kind::done:
       return hear_answer(from, frame);
-    case Frame::Kind::go: {
-      const auto receive = find_receive(from, frame.number);
-      base::check(receive != receives_.end(), "elements come for a receive that is ready");
-      actions_.emplace_back(MoveIn{from, receive->call});
-      return;
-    }
+    case Frame::Kind::go:
+      return hear_go(from, frame);
     case Frame::Kind::withdraw:
     case Frame::Kind::cancel:
       return hear_revocation(from, frame);
@@ -138,38 +168,63 @@ void Endpoint::hear(int from, const Frame& frame) {
   base::report_broken("a frame of a known kind");
 }
 
-void Endpoint::hear_announce(int from, const Frame& frame) {
+void Endpoint::hear_send(Arrival arrival) {
+  const int from = arrival.from;
+  const int tag = arrival.frame.tag;
   // Those that were given up were called before those that wait.
-  if (given_up_receives_.take(from, frame.tag) || given_up_receives_.take(any_peer, frame.tag)) {
-    return post(from, Frame::Kind::expired, frame.number);
+  if (given_up_receives_.take(from, tag) || given_up_receives_.take(any_peer, tag)) {
+    return post(from, Frame::Kind::expired, arrival.frame.number);
   }
   const auto receive =
       std::find_if(receives_.begin(), receives_.end(), [&](const Receive& waiting) {
-        return !waiting.has_met() && is_for(waiting.envelope, from, frame.tag);
+        return !waiting.has_met() && is_for(waiting.envelope, from, tag);
       });
   if (receive == receives_.end()) {
-    arrivals_.push_back({from, frame});
-  } else if (!meet(*receive, {from, frame})) {
+    kept_bytes_ += arrival.elements.size();
+    arrivals_.push_back(std::move(arrival));
+  } else if (!meet(*receive, std::move(arrival))) {
     receives_.erase(receive);
   }
 }
 
+void Endpoint::hear_go(int from, const Frame& frame) {
+  const auto receive = find_receive(from, frame.number);
+  base::check(receive != receives_.end(), "elements come for a receive that is ready");
+  if (!receive->elements) {
+    actions_.emplace_back(MoveIn{from, receive->call});
+    return;
+  }
+  give(*receive, from, receive->number, std::move(*receive->elements));
+  receives_.erase(receive);
+  leave_if_done();
+}
+
+void Endpoint::hear_ready(Send& send) {
+  // The receiver hears that it was taken back.
+  if (send.cancelled_at) return;
+  send.met_at = now_;
+  const int to = send.envelope.peer;
+  post(to, Frame::Kind::go, send.number);
+  if (send.eager) return;
+  ++peer(to).moving;
+  actions_.emplace_back(MoveOut{to, send.call});
+}
+
 void Endpoint::hear_answer(int from, const Frame& frame) {
+  if (frame.kind != Frame::Kind::ready) eager_sends_.note_answered(from, frame.number);
   const auto send = find_send(from, frame.number);
   // It was given up when the answer was on its way, and the other rank has been told.
   if (send == sends_.end()) return;
-  if (frame.kind == Frame::Kind::ready) {
-    send->met_at = now_;
-    post(from, Frame::Kind::go, send->number);
-    actions_.emplace_back(MoveOut{from, send->call});
-    return;
-  }
+  if (frame.kind == Frame::Kind::ready) return hear_ready(*send);
   if (frame.kind == Frame::Kind::refuse) {
     finish(send->call, from,
            mismatch(name_of(*send), rank_, from, "receives " + text_of(frame.dtype, frame.count)));
   } else if (frame.kind == Frame::Kind::expired) {
     finish(send->call, from, given_up(name_of(*send), from, "recv", limit_));
+  } else if (frame.kind == Frame::Kind::dropped) {
+    finish(send->call, from, closed(name_of(*send), rank_));
   } else {
+    if (!send->eager) --peer(from).moving;
     finish(send->call, from);
   }
   sends_.erase(send);
@@ -183,13 +238,16 @@ void Endpoint::hear_revocation(int from, const Frame& frame) {
   });
   if (arrival != arrivals_.end()) {
     if (withdrawn) given_up_sends_.add(from, arrival->frame.tag);
-    arrivals_.erase(arrival);
+    const Frame::Kind kind = take(arrival).frame.kind;
+    if (kind == Frame::Kind::eager) post(from, Frame::Kind::dropped, frame.number);
     return;
   }
   const auto receive = find_receive(from, frame.number);
   // This rank has ended it already, and the answer is on its way.
   if (receive == receives_.end()) return;
   receive->from = any_peer;
+  if (receive->elements) post(from, Frame::Kind::dropped, frame.number);
+  receive->elements.reset();
   if (withdrawn) {
     finish_with(*receive, from);
   } else if (closing_) {
@@ -214,12 +272,17 @@ void Endpoint::note_arrived(TransferId call) {
 
 void Endpoint::note_departed(int rank) {
   if (std::exchange(peer(rank).gone, true)) return;
-  std::erase_if(arrivals_, [&](const Arrival& arrival) { return arrival.from == rank; });
+  std::erase_if(arrivals_, [&](const Arrival& arrival) {
+    if (arrival.from != rank) return false;
+    kept_bytes_ -= arrival.elements.size();
+    return true;
+  });
   given_up_sends_.forget(rank);
   given_up_receives_.forget(rank);
   std::erase_if(sends_, [&](const Send& send) {
     if (send.envelope.peer != rank) return false;
-    finish(send.call, rank, gone(name_of(send), rank));
+    finish(send.call, rank,
+           send.cancelled_at ? closed(name_of(send), rank_) : gone(name_of(send), rank));
     return true;
   });
   const bool alone = !is_anybody_left();
@@ -242,9 +305,12 @@ bool Endpoint::is_anybody_left() const {
 
 void Endpoint::close() {
   closing_ = true;
-  std::erase_if(sends_, [&](const Send& send) {
+  std::erase_if(sends_, [&](Send& send) {
     if (send.met_at) return false;
     post(send.envelope.peer, Frame::Kind::cancel, send.number);
+    // A receive may have its elements, and the answer be on its way.
+    if (send.eager) send.cancelled_at = now_;
+    if (send.eager) return false;
     finish(send.call, send.envelope.peer, closed(name_of(send), rank_));
     return true;
   });
@@ -262,75 +328,6 @@ void Endpoint::leave_if_done() {
   for (int rank = 0; rank < size_; ++rank) {
     if (peer(rank).addressed && !peer(rank).gone) post(rank, Frame::Kind::left, 0);
   }
-}
-
-void Endpoint::tick(SessionTime now) {
-  now_ = now;
-  // The oldest stand first.
-  for (auto send = sends_.begin(); send != sends_.end() && send->since + limit_ <= now_;) {
-    if (send->met_at) {
-      ++send;
-      continue;
-    }
-    post(send->envelope.peer, Frame::Kind::withdraw, send->number);
-    finish(send->call, send->envelope.peer,
-           late(name_of(*send), send->envelope.peer, "recv", limit_));
-    send = sends_.erase(send);
-  }
-  for (auto receive = receives_.begin();
-       receive != receives_.end() && receive->since + limit_ <= now_;) {
-    if (receive->has_met()) {
-      ++receive;
-      continue;
-    }
-    finish(receive->call, any_peer,
-           late(name_of(*receive), receive->envelope.peer, "send", limit_));
-    given_up_receives_.add(receive->envelope.peer, receive->envelope.tag);
-    receive = receives_.erase(receive);
-  }
-}
-
-// The transfers between two ranks move one after the other, so those that wait for their turn are
-// as late as the one that moves.
-SessionTime Endpoint::due(const Send& send) const {
-  if (!send.met_at) return send.since + limit_;
-  return std::max(*send.met_at, peer(send.envelope.peer).sent_at) + stall_limit_;
-}
-
-SessionTime Endpoint::due(const Receive& receive) const {
-  if (!receive.has_met()) return receive.since + limit_;
-  return std::max(receive.met_at, peer(receive.from).received_at) + stall_limit_;
-}
-
-void Endpoint::check_transfers() const {
-  // The oldest stand first, and none has met before it was called.
-  for (const Send& send : sends_) {
-    if (send.since + stall_limit_ > now_) break;
-    if (send.met_at && due(send) <= now_) {
-      throw stalled(name_of(send), send.envelope.peer, stall_limit_);
-    }
-  }
-  for (const Receive& receive : receives_) {
-    if (receive.since + stall_limit_ > now_) break;
-    if (receive.has_met() && due(receive) <= now_) {
-      throw stalled(name_of(receive), receive.from, stall_limit_);
-    }
-  }
-}
-
-std::optional<SessionTime> Endpoint::next_tick() const {
-  std::optional<SessionTime> next;
-  const auto consider = [&](SessionTime due) { next = next ? std::min(*next, due) : due; };
-  // Those behind the first that has not met were called later, so they are due later.
-  for (const Send& send : sends_) {
-    consider(due(send));
-    if (!send.met_at) break;
-  }
-  for (const Receive& receive : receives_) {
-    consider(due(receive));
-    if (!receive.has_met()) break;
-  }
-  return next;
 }
 
 std::string Endpoint::name_of(const Send& send) const {

@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -7,14 +6,13 @@
 #include <variant>
 #include <vector>
 
+#include "p2p/eager_sends.h"
 #include "p2p/frame.h"
 #include "p2p/given_up.h"
+#include "p2p/looks.h"
 #include "tutti/error.h"
 
 namespace tutti::p2p {
-
-/// Since the start of the session.
-using SessionTime = std::chrono::nanoseconds;
 
 /// A send or a receive, as this rank calls it.
 struct Envelope {
@@ -23,6 +21,8 @@ struct Envelope {
   int tag = 0;
   DType dtype = DType::f32;
   std::uint64_t count = 0;
+
+  std::size_t bytes() const { return count * size_of(dtype); }
 };
 constexpr int any_peer = -1;
 
@@ -30,6 +30,7 @@ constexpr int any_peer = -1;
 struct Post {
   int to = 0;
   Frame frame;
+  std::optional<TransferId> with{};  ///< the elements of this call go along
 };
 /// Send the elements of this call, after the frames that were posted before.
 struct MoveOut {
@@ -41,22 +42,32 @@ struct MoveIn {
   int from = 0;
   TransferId call = 0;
 };
+/// These are the elements of this receive.
+struct Take {
+  TransferId call = 0;
+  Elements elements;
+};
 /// The call is over.
 struct TransferDone {
   TransferId call = 0;
   int peer = any_peer;  ///< where a receive's elements came from
   std::optional<Error> error{};
 };
-using TransferAction = std::variant<Post, MoveOut, MoveIn, TransferDone>;
+using TransferAction = std::variant<Post, MoveOut, MoveIn, Take, TransferDone>;
 
 /// One rank's side of the protocol by which two ranks pass a tensor: a plain value, driven by one
-/// thread. It has no clock: events happen at the time of the last `tick`. After any event, take the
-/// actions.
+/// thread. It has no clock: events happen at the time of the last `pass_time`. After any event,
+/// take the actions.
 ///
 /// A send is announced to its receiver, and its elements move once a receive of the same tag has
 /// come. Sends and receives between two ranks meet in the order in which they were called; a
 /// receive from any rank takes the send that was announced first. The receiver says when it has
 /// everything, and so each call ends on both ranks.
+///
+/// The elements of a small send go along with its announcement, if this rank's other elements for
+/// that rank have arrived. The receiver keeps them until a receive comes. Its answer must come
+/// before the sender gives the send up: both calls would end differently otherwise. So a receiver
+/// that hears late of such a send first asks whether it still stands.
 ///
 /// A call that is given up keeps its place in that order: its counterpart ends with the same error,
 /// for otherwise that one would take what was meant for another. A send that was given up counts as
@@ -68,11 +79,14 @@ class Endpoint {
   /// move; for these a minute at least.
   Endpoint(int rank, int size, SessionTime limit);
 
+  /// Comes first when time has passed.
+  void pass_time(SessionTime now) { now_ = now; }
   void send(TransferId call, const Envelope& envelope);
   void receive(TransferId call, const Envelope& envelope);
   /// A frame has arrived; those of a rank that is gone are late, and mean nothing. Throws
-  /// `internal` for what no endpoint says.
-  void hear(int from, const Frame& frame);
+  /// `internal` for what no endpoint says. `elements`: of an eager send, which was posted at
+  /// `posted_after` at the earliest.
+  void hear(int from, const Frame& frame, Elements elements = {}, SessionTime posted_after = {});
   /// Some elements have moved on to that rank, or come from there.
   void note_sent(int to) { peer(to).sent_at = now_; }
   void note_received(int from) { peer(from).received_at = now_; }
@@ -81,17 +95,19 @@ class Endpoint {
   /// The rank has left the store. Call it after `hear` for all that has come from it. Where frames
   /// may still be on their way, it is for a rank of which nothing was heard: others say `left`.
   void note_departed(int rank);
-  /// This rank closes its store: calls that have not met fail with `aborted`; the others go on.
+  /// This rank closes its store: calls that have not met fail with `aborted`; the others go on. An
+  /// eager send ends once its receiver says whether it has met, or after a moment.
   void close();
   /// After `close`: every call is over, and the others know it.
   bool has_left() const { return left_; }
-  void tick(SessionTime now);
+  /// Gives up the calls that have waited too long. After `hear` for all that has come.
+  void give_up_late_calls();
   /// Throws `timeout`, which names the other rank, if calls have met but nothing of their elements
   /// has moved for that time. Such a call cannot be given up alone, for the elements of the
   /// next call between the two ranks follow its own. To be called after all `note_sent` and
   /// `note_received`.
   void check_transfers() const;
-  /// When `tick` and `check_transfers` want to be called at the latest.
+  /// When `give_up_late_calls` and `check_transfers` want to be called at the latest.
   std::optional<SessionTime> next_tick() const;
 
   std::vector<TransferAction> take_actions();
@@ -101,6 +117,8 @@ class Endpoint {
   bool empty() const { return sends_.empty() && receives_.empty(); }
   /// Whether any frame has come from there. If so, its last one is `left`.
   bool has_heard(int rank) const { return peer(rank).heard; }
+  /// Elements that no receive has taken.
+  std::size_t kept_bytes() const { return kept_bytes_; }
   /// For hang dumps: who waits for whom.
   std::string describe() const;
 
@@ -110,7 +128,8 @@ class Endpoint {
     bool heard = false;
     bool addressed = false;  ///< has been posted a frame
     bool gone = false;
-    SessionTime sent_at{};  ///< when some elements last moved there
+    std::size_t moving = 0;  ///< sends whose elements move there, beside those of eager ones
+    SessionTime sent_at{};   ///< when some elements last moved there
     SessionTime received_at{};
   };
   struct Send {
@@ -119,6 +138,9 @@ class Endpoint {
     std::uint64_t number = 0;
     SessionTime since{};
     std::optional<SessionTime> met_at{};  ///< when a receive has come for it
+    bool eager = false;
+    /// When this rank took an eager send back: the receiver has not said whether that was in time.
+    std::optional<SessionTime> cancelled_at{};
   };
   struct Receive {
     TransferId call = 0;
@@ -127,6 +149,8 @@ class Endpoint {
     int from = any_peer;  ///< whose send it has met
     std::uint64_t number = 0;
     SessionTime met_at{};
+    /// Of an eager send that it has met, until the sender says that it still stands.
+    std::optional<Elements> elements{};
 
     bool has_met() const { return from != any_peer; }
   };
@@ -134,6 +158,8 @@ class Endpoint {
   struct Arrival {
     int from = 0;
     Frame frame;
+    Elements elements;  ///< of an eager send
+    SessionTime posted_after{};
   };
 
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
@@ -143,13 +169,21 @@ class Endpoint {
   std::deque<Send>::iterator find_send(int to, std::uint64_t number);
   std::deque<Receive>::iterator find_receive(int from, std::uint64_t number);
 
-  void hear_announce(int from, const Frame& frame);
+  bool may_be_eager(const Envelope& envelope) const;
+  void hear_send(Arrival arrival);
   void hear_answer(int from, const Frame& frame);
+  void hear_ready(Send& send);
+  void hear_go(int from, const Frame& frame);
   void hear_revocation(int from, const Frame& frame);
+  Arrival take(std::deque<Arrival>::iterator arrival);
   /// Meets the first arrival that it may take, if there is one. False: the receive is over.
   bool meet_first(Receive& receive);
-  /// False: they differ, and the receive is over.
-  bool meet(Receive& receive, const Arrival& arrival);
+  /// False: they differ, or it has the elements already, and the receive is over.
+  bool meet(Receive& receive, Arrival arrival);
+  /// Its sender cannot have given it up yet.
+  bool is_recent(const Arrival& arrival) const;
+  void give(const Receive& receive, int from, std::uint64_t number, Elements elements);
+  void give_up(const Send& send);
   /// The send that it would have met was given up.
   void finish_with(const Receive& receive, int from);
   /// When it has waited too long for the other call, or for elements to move.
@@ -170,8 +204,10 @@ class Endpoint {
   std::deque<Send> sends_;        ///< in the order of the calls
   std::deque<Receive> receives_;  ///< in the order of the calls
   std::deque<Arrival> arrivals_;  ///< in the order of arrival
-  GivenUp given_up_sends_;        ///< to this rank, by others
-  GivenUp given_up_receives_;     ///< by this rank
+  std::size_t kept_bytes_ = 0;    ///< with them
+  EagerSends eager_sends_;
+  GivenUp given_up_sends_;     ///< to this rank, by others
+  GivenUp given_up_receives_;  ///< by this rank
   bool closing_ = false;
   bool left_ = false;
   std::vector<TransferAction> actions_;

@@ -1,6 +1,8 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "tutti/tensor.h"
 
@@ -9,16 +11,21 @@ namespace tutti::p2p {
 /// Names a send or a receive of this rank's.
 using TransferId = std::uint64_t;
 
+/// The elements of a small tensor, on their way with a frame.
+using Elements = std::vector<std::byte>;
+
 /// A message of the protocol between two ranks, of a size that divides a ring's. The frames from
-/// one rank to another arrive in order; the elements of tensors travel beside them, those of one
-/// transfer after the other.
+/// one rank to another arrive in order. The elements of tensors travel beside them, those of one
+/// transfer after the other; only those of an eager send come with its frame.
 struct alignas(32) Frame {
   enum class Kind : std::uint8_t {
     announce,  ///< from the sender: this send waits for a receive
+    eager,     ///< from the sender: this send waits for a receive, and its elements are here
     ready,     ///< from the receiver: a receive has come for it
     refuse,    ///< from the receiver: one has come that wants `count` elements of `dtype`
     expired,   ///< from the receiver: the receive for it was given up before
-    go,        ///< from the sender: its elements come next
+    dropped,   ///< from the receiver: no receive gets this eager send, which the sender took back
+    go,        ///< from the sender: its elements come next; of an eager send: they may be taken
     done,      ///< from the receiver: they have arrived
     withdraw,  ///< from the sender: no receive came in time
     cancel,    ///< from the sender: it closes its store
@@ -30,6 +37,8 @@ struct alignas(32) Frame {
   std::int32_t tag = 0;
   std::uint64_t number = 0;  ///< of the send, among those between the two ranks
   std::uint64_t count = 0;   ///< of elements
+
+  std::size_t bytes() const { return count * size_of(dtype); }
 
   friend bool operator==(const Frame&, const Frame&) = default;
 };

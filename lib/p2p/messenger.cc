@@ -1,16 +1,30 @@
 #include "p2p/messenger.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
+#include "base/failure.h"
+
 namespace tutti::p2p {
+namespace {
+
+/// How long the network may take to bring in what has come while this rank did not look. It is a
+/// small part of a short time limit.
+SessionTime settling(SessionTime limit) {
+  return std::min<SessionTime>(std::chrono::seconds(1), limit / 8);
+}
+
+}  // namespace
 
 Messenger::Messenger(const topology::Topology& topology, SessionTime limit, PairMemory& memory,
                      const BetweenNodes& between_nodes, IsClosing is_closing)
     : topology_(topology),
       endpoint_(topology.rank, topology.size, limit),
       is_closing_(std::move(is_closing)),
-      node_(topology.local_ranks(), memory) {
+      node_(topology.local_ranks(), memory),
+      looks_here_(SessionTime{}),
+      looks_between_nodes_(settling(limit)) {
   if (between_nodes.communicator != nullptr) remote_.emplace(between_nodes);
 }
 
@@ -39,7 +53,7 @@ void Messenger::keep(TransferId call, int peer, std::span<std::byte> memory) {
 void Messenger::send(SessionTime now, TransferId call, const Envelope& envelope,
                      std::span<const std::byte> data) {
   keep(call, envelope.peer, {const_cast<std::byte*>(data.data()), data.size()});
-  endpoint_.tick(now);
+  endpoint_.pass_time(now);
   endpoint_.send(call, envelope);
   apply();
 }
@@ -47,27 +61,33 @@ void Messenger::send(SessionTime now, TransferId call, const Envelope& envelope,
 void Messenger::receive(SessionTime now, TransferId call, const Envelope& envelope,
                         std::span<std::byte> data) {
   keep(call, envelope.peer, data);
-  endpoint_.tick(now);
+  endpoint_.pass_time(now);
   endpoint_.receive(call, envelope);
   apply();
 }
 
-void Messenger::close() {
+void Messenger::close(SessionTime now) {
   closing_ = true;
+  endpoint_.pass_time(now);
   endpoint_.close();
   apply();
 }
 
 bool Messenger::step(SessionTime now) {
+  looks_here_.add(now);
   const bool idle = empty() && !closing_ && !(remote_ && remote_->is_sending());
   if (idle && !node_.has_work()) return false;
-  endpoint_.tick(now);
+  endpoint_.pass_time(now);
   // Before the frames are read: what a rank of this node posted before it left is then there.
   find_departures();
   news_.clear();
   bool moved = node_.step(news_);
-  if (remote_ && (!empty() || remote_->is_sending())) moved |= remote_->step(news_);
+  if (remote_ && (!empty() || remote_->is_sending())) {
+    looks_between_nodes_.add(now);
+    moved |= remote_->step(news_);
+  }
   hear();
+  endpoint_.give_up_late_calls();
   endpoint_.check_transfers();
   return apply() || moved;
 }
@@ -82,9 +102,10 @@ void Messenger::find_departures() {
 }
 
 void Messenger::hear() {
-  for (const auto& [from, frame] : news_.frames) {
-    endpoint_.hear(from, frame);
-    if (frame.kind == Frame::Kind::left && is_here(from)) node_.forget(from);
+  for (Letter& letter : news_.letters) {
+    const int from = letter.from;
+    endpoint_.hear(from, letter.frame, std::move(letter.elements), posted_after(from));
+    if (letter.frame.kind == Frame::Kind::left && is_here(from)) node_.forget(from);
   }
   for (const int rank : news_.sent_to) endpoint_.note_sent(rank);
   for (const int rank : news_.received_from) endpoint_.note_received(rank);
@@ -97,6 +118,14 @@ void Messenger::hear() {
   }
 }
 
+// A rank that has left took back its sends before.
+SessionTime Messenger::posted_after(int from) const {
+  if (std::find(departed_.begin(), departed_.end(), from) != departed_.end()) {
+    return SessionTime::min();
+  }
+  return (is_here(from) ? looks_here_ : looks_between_nodes_).before();
+}
+
 bool Messenger::apply() {
   std::vector<TransferAction> actions = endpoint_.take_actions();
   for (TransferAction& action : actions) {
@@ -106,7 +135,9 @@ bool Messenger::apply() {
 }
 
 void Messenger::apply(const Post& action) {
-  carrier(action.to).post(action.to, action.frame);
+  const std::span<const std::byte> elements =
+      action.with ? data_.at(*action.with).memory : std::span<std::byte>();
+  carrier(action.to).post(action.to, action.frame, elements);
 }
 
 void Messenger::apply(const MoveOut& action) {
@@ -117,6 +148,12 @@ void Messenger::apply(const MoveIn& action) {
   carrier(action.from).receive(action.from, action.call, data_.at(action.call).memory);
 }
 
+void Messenger::apply(const Take& action) {
+  const std::span<std::byte> memory = data_.at(action.call).memory;
+  base::check(memory.size() == action.elements.size(), "a receive takes a tensor of its own size");
+  std::copy(action.elements.begin(), action.elements.end(), memory.begin());
+}
+
 void Messenger::apply(TransferDone& action) {
   if (data_.at(action.call).between_nodes) --waits_between_nodes_;
   data_.erase(action.call);
@@ -124,7 +161,7 @@ void Messenger::apply(TransferDone& action) {
 }
 
 std::size_t Messenger::buffer_bytes() const {
-  return node_.buffer_bytes() + (remote_ ? remote_->buffer_bytes() : 0);
+  return node_.buffer_bytes() + (remote_ ? remote_->buffer_bytes() : 0) + endpoint_.kept_bytes();
 }
 
 }  // namespace tutti::p2p

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "p2p/endpoint.h"
+#include "p2p/looks.h"
 #include "p2p/mpi_carrier.h"
 #include "p2p/node_carrier.h"
 #include "topology/topology.h"
@@ -35,7 +36,7 @@ class Messenger {
   void receive(SessionTime now, TransferId call, const Envelope& envelope,
                std::span<std::byte> data);
   /// See Endpoint::close.
-  void close();
+  void close(SessionTime now);
   /// After `close`: every call is over, and the others can see it.
   bool has_left() const { return endpoint_.has_left() && !node_.has_outbox(); }
 
@@ -68,10 +69,13 @@ class Messenger {
   void keep(TransferId call, int peer, std::span<std::byte> memory);
   void find_departures();
   void hear();
+  /// The time when an eager send of that rank's was made, at the earliest.
+  SessionTime posted_after(int from) const;
   bool apply();
   void apply(const Post& action);
   void apply(const MoveOut& action);
   void apply(const MoveIn& action);
+  void apply(const Take& action);
   void apply(TransferDone& action);
 
   const topology::Topology& topology_;
@@ -83,6 +87,8 @@ class Messenger {
   std::size_t waits_between_nodes_ = 0;        ///< calls that may have to do with another node
   bool closing_ = false;
   std::vector<int> departed_;  ///< found at the beginning of a step
+  Looks looks_here_;
+  Looks looks_between_nodes_;
   std::vector<TransferDone> finished_;
   News news_;
 };

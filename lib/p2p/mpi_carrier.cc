@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 #include <utility>
+
+#include "p2p/eager_sends.h"
 
 namespace tutti::p2p {
 namespace {
@@ -22,6 +25,9 @@ struct MpiCarrier::Buffers {
   std::vector<Frame*> free_frames;
   std::deque<std::vector<std::byte>> pieces;
   std::vector<std::byte*> free_pieces;
+  std::deque<Elements> inboxes;  ///< one for each rank that is open
+  std::unordered_map<const Elements*, std::unique_ptr<Elements>> eager;  ///< on their way
+  std::size_t eager_bytes = 0;
 
   Frame* take_frame() {
     if (free_frames.empty()) free_frames.push_back(&frames.emplace_back());
@@ -34,6 +40,20 @@ struct MpiCarrier::Buffers {
     std::byte* const piece = free_pieces.back();
     free_pieces.pop_back();
     return piece;
+  }
+  Elements* take_inbox() { return &inboxes.emplace_back(sizeof(Frame) + EagerSends::largest); }
+  Elements* keep(const Frame& frame, std::span<const std::byte> elements) {
+    auto kept = std::make_unique<Elements>(sizeof frame + elements.size());
+    std::memcpy(kept->data(), &frame, sizeof frame);
+    std::copy(elements.begin(), elements.end(), kept->begin() + sizeof frame);
+    eager_bytes += kept->size();
+    Elements* const at = kept.get();
+    eager[at] = std::move(kept);
+    return at;
+  }
+  void drop(const Elements* sent) {
+    eager_bytes -= sent->size();
+    eager.erase(sent);
   }
 };
 
@@ -49,19 +69,24 @@ MpiCarrier::MpiCarrier(const BetweenNodes& where)
 void MpiCarrier::open(int rank, Use) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (peer.inbox != nullptr) return;
-  peer.inbox = buffers_->take_frame();
-  peer.hearing =
-      requests_.receive(rank, frame_tag_, std::as_writable_bytes(std::span(peer.inbox, 1)));
+  peer.inbox = buffers_->take_inbox();
+  peer.hearing = requests_.receive(rank, frame_tag_, *peer.inbox);
   open_.push_back(rank);
 }
 
-void MpiCarrier::post(int to, const Frame& frame) {
-  Frame* const kept = buffers_->take_frame();
-  *kept = frame;
-  const auto id = requests_.send(to, frame_tag_, std::as_bytes(std::span(kept, 1)));
-  peers_[static_cast<std::size_t>(to)].outbox.push_back({id, kept});
+void MpiCarrier::post(int to, const Frame& frame, std::span<const std::byte> elements) {
+  SentFrame sent;
+  if (elements.empty()) {
+    sent.frame = buffers_->take_frame();
+    *sent.frame = frame;
+    sent.id = requests_.send(to, frame_tag_, std::as_bytes(std::span(sent.frame, 1)));
+  } else {
+    sent.with_elements = buffers_->keep(frame, elements);
+    sent.id = requests_.send(to, frame_tag_, *sent.with_elements);
+  }
+  peers_[static_cast<std::size_t>(to)].outbox.push_back(sent);
   ++sending_;
-  bytes_sent_ += sizeof frame;
+  bytes_sent_ += sizeof frame + elements.size();
 }
 
 void MpiCarrier::send(int to, std::span<const std::byte> data) {
@@ -91,9 +116,15 @@ bool MpiCarrier::step(News& news) {
 bool MpiCarrier::take_frames(int from, Peer& peer, News& news) {
   bool moved = false;
   while (requests_.take_finished(peer.hearing)) {
-    news.frames.emplace_back(from, *peer.inbox);
-    peer.hearing =
-        requests_.receive(from, frame_tag_, std::as_writable_bytes(std::span(peer.inbox, 1)));
+    Letter letter{from, {}};
+    std::memcpy(&letter.frame, peer.inbox->data(), sizeof letter.frame);
+    if (letter.frame.kind == Frame::Kind::eager) {
+      const auto elements =
+          std::span(*peer.inbox).subspan(sizeof letter.frame, letter.frame.bytes());
+      letter.elements.assign(elements.begin(), elements.end());
+    }
+    news.letters.push_back(std::move(letter));
+    peer.hearing = requests_.receive(from, frame_tag_, *peer.inbox);
     moved = true;
     if (!requests_.progress()) break;
   }
@@ -103,7 +134,12 @@ bool MpiCarrier::take_frames(int from, Peer& peer, News& news) {
 bool MpiCarrier::forget_sent(Peer& peer) {
   bool moved = false;
   while (!peer.outbox.empty() && requests_.take_finished(peer.outbox.front().id)) {
-    buffers_->free_frames.push_back(peer.outbox.front().frame);
+    const SentFrame& sent = peer.outbox.front();
+    if (sent.frame != nullptr) {
+      buffers_->free_frames.push_back(sent.frame);
+    } else {
+      buffers_->drop(sent.with_elements);
+    }
     peer.outbox.pop_front();
     --sending_;
     moved = true;
@@ -179,7 +215,8 @@ bool MpiCarrier::note_arrived(Peer& peer, News& news) {
 }
 
 std::size_t MpiCarrier::buffer_bytes() const {
-  return buffers_->pieces.size() * piece_bytes + buffers_->frames.size() * sizeof(Frame);
+  return buffers_->pieces.size() * piece_bytes + buffers_->frames.size() * sizeof(Frame) +
+         buffers_->inboxes.size() * (sizeof(Frame) + EagerSends::largest) + buffers_->eager_bytes;
 }
 
 }  // namespace tutti::p2p

@@ -20,7 +20,8 @@ struct BetweenNodes {
   int store = 0;
 };
 
-/// Carries frames and elements between ranks of different nodes.
+/// Carries frames and elements between ranks of different nodes. The elements of an eager send are
+/// in one message with its frame.
 /// Elements pass through buffers of its own, so that MPI never touches a tensor whose call has
 /// ended with an error. Nothing rings a bell: whoever waits for something calls `step`.
 class MpiCarrier final : public Carrier {
@@ -29,7 +30,7 @@ class MpiCarrier final : public Carrier {
 
   /// From now on a receive for a frame of that rank's is posted.
   void open(int rank, Use use) override;
-  void post(int to, const Frame& frame) override;
+  void post(int to, const Frame& frame, std::span<const std::byte> elements) override;
   void send(int to, std::span<const std::byte> data) override;
   void receive(int from, TransferId call, std::span<std::byte> data) override;
   bool step(News& news) override;
@@ -51,7 +52,8 @@ class MpiCarrier final : public Carrier {
   };
   struct SentFrame {
     mpi::Requests::Id id = 0;
-    Frame* frame = nullptr;
+    Frame* frame = nullptr;             ///< or
+    Elements* with_elements = nullptr;  ///< the bytes of a frame, then elements
   };
   struct Incoming {
     TransferId call = 0;
@@ -59,7 +61,7 @@ class MpiCarrier final : public Carrier {
     std::size_t pieces = 0;     ///< asked for, not there
   };
   struct Peer {
-    Frame* inbox = nullptr;  ///< null: not open
+    Elements* inbox = nullptr;  ///< the bytes of a frame, then elements; null: not open
     mpi::Requests::Id hearing = 0;
     std::deque<SentFrame> outbox;
     std::deque<std::span<const std::byte>> leaving;

@@ -29,8 +29,11 @@ void NodeCarrier::open(int rank, Use use) {
   if (use == Use::send) memory_.reserve_data(to);
 }
 
-void NodeCarrier::post(int to, const Frame& frame) {
+void NodeCarrier::post(int to, const Frame& frame, std::span<const std::byte> elements) {
   const int at = local(to);
+  // First: whoever finds the frame finds them.
+  const std::size_t written = elements.empty() ? 0 : memory_.data(me_, at).write(elements);
+  base::check(written == elements.size(), "a ring of elements has room for those of eager sends");
   peers_[static_cast<std::size_t>(at)].outbox.push_back(frame);
   ++waiting_frames_;
   flush_frames(at);
@@ -95,13 +98,29 @@ bool NodeCarrier::take_frames(int from, News& news) {
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(Frame)) {
       Frame frame;
       std::memcpy(&frame, bytes.data() + at, sizeof frame);
-      news.frames.emplace_back(ranks_[static_cast<std::size_t>(from)], frame);
+      Letter letter{ranks_[static_cast<std::size_t>(from)], frame};
+      if (frame.kind == Frame::Kind::eager) letter.elements = take_elements(from, frame.bytes());
+      news.letters.push_back(std::move(letter));
       moved = true;
     }
     ring.consume(bytes.size());
   }
   if (moved && ring.take_request_for_room()) memory_.ring(from);
   return moved;
+}
+
+Elements NodeCarrier::take_elements(int from, std::size_t count) {
+  net::ByteRing ring = memory_.data(from, me_);
+  Elements elements;
+  elements.reserve(count);
+  for (const net::ConstBytes bytes : ring.readable()) {
+    const auto part = bytes.first(std::min(bytes.size(), count - elements.size()));
+    elements.insert(elements.end(), part.begin(), part.end());
+  }
+  base::check(elements.size() == count, "the elements of an eager send lie behind no others");
+  ring.consume(count);
+  if (ring.take_request_for_room()) memory_.ring(from);
+  return elements;
 }
 
 bool NodeCarrier::move_out(int to, News& news) {

@@ -18,7 +18,7 @@ class NodeCarrier final : public Carrier {
   NodeCarrier(std::vector<int> ranks, PairMemory& memory);
 
   void open(int rank, Use use) override;
-  void post(int to, const Frame& frame) override;
+  void post(int to, const Frame& frame, std::span<const std::byte> elements) override;
   void send(int to, std::span<const std::byte> data) override;
   void receive(int from, TransferId call, std::span<std::byte> data) override;
   bool step(News& news) override;
@@ -49,6 +49,7 @@ class NodeCarrier final : public Carrier {
   int local(int rank) const;
   bool flush_frames(int to);
   bool take_frames(int from, News& news);
+  Elements take_elements(int from, std::size_t count);
   bool move_out(int to, News& news);
   bool move_in(int from, News& news);
 

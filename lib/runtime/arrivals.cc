@@ -29,7 +29,7 @@ void Executor::submit(Submission& submission) {
     peers_.submit(now(), *call);
   } else {
     depart_ = std::move(std::get<DepartCall>(submission));
-    peers_.messenger().close();
+    peers_.messenger().close(now());
     if (data_ != nullptr) flush_timer_.note_leaving(looked_at_);
   }
 }

@@ -94,6 +94,20 @@ Counts draw_counts(int ranks, std::size_t most, std::mt19937_64& random) {
   return counts;
 }
 
+/// The eager limit of up to four ranks that run at once.
+constexpr std::size_t eager_bytes = std::size_t{256} << 10;
+
+/// One rank sends so many elements, the others at most half as many; the same on all ranks.
+Counts draw_counts_of(int ranks, std::size_t sent, std::mt19937_64& random) {
+  const auto n = static_cast<std::size_t>(ranks);
+  Counts counts = draw_counts(ranks, sent / n / 2, random);
+  const auto row = counts.begin() + static_cast<std::ptrdiff_t>(random() % n * n);
+  const auto rest = row + static_cast<std::ptrdiff_t>(random() % n);
+  *rest = 0;
+  *rest = sent - std::accumulate(row, row + ranks, std::size_t{0});
+  return counts;
+}
+
 Counts equal_counts(int ranks, std::size_t count) {
   return Counts(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks), count);
 }
@@ -120,6 +134,11 @@ TEST_CASE(
     for (const std::size_t most : {0U, 1U, 40U, 3000U}) {
       trials.emplace_back(*store, std::to_string(trials.size()),
                           draw_counts(store->num_workers(), most, random), dtype);
+    }
+    const std::size_t limit = eager_bytes / size_of(dtype);
+    for (const std::size_t sent : {limit - 1, limit, limit + 1}) {
+      trials.emplace_back(*store, std::to_string(trials.size()),
+                          draw_counts_of(store->num_workers(), sent, random), dtype);
     }
   }
   check_all(trials);

@@ -148,6 +148,61 @@ class Moving(Ranks):
                 dist.scatter(output, self.everyones(dtype=dtype) if self.rank == root else None, root)
                 self.same(output, self.mine(dtype=dtype))
 
+    def exchanged_with_lists(self, memory):
+        """Every call that takes a list, all in flight together, twice, with tensors out of `memory(shape)`."""
+        shape = (self.size, 1 << 17)
+        rows = [row + turn for turn in (0, 100) for row in self.everyones(shape)]
+        for first in (0, self.size):
+            mine, root = rows[first + self.rank], self.last
+            is_root = self.rank == root
+            gathered, scattered, reduced = memory(shape), torch.zeros(shape[1]), torch.zeros(shape[1])
+            exchanged, everyones = memory(shape), memory(shape)
+            told = memory(shape)
+            for ours, row in zip(told, mine):
+                ours.copy_(row)
+            works = [dist.gather(mine[0], gathered if is_root else None, root, async_op=True),
+                     dist.scatter(scattered, told if is_root else None, root, async_op=True),
+                     dist.all_gather(everyones, mine[1 % self.size], async_op=True),
+                     dist.reduce_scatter(reduced, told, async_op=True),
+                     dist.all_to_all(exchanged, told, async_op=True)]
+            for work in reversed(works):
+                work.wait()
+            theirs = rows[first:first + self.size]
+            self.same(torch.stack(gathered), torch.stack([row[0] for row in theirs]) * (1 if is_root else 0))
+            self.same(scattered, theirs[root][self.rank])
+            self.same(torch.stack(everyones), torch.stack([row[1 % self.size] for row in theirs]))
+            self.same(reduced, sum(theirs)[self.rank])
+            self.same(torch.stack(exchanged), torch.stack([row[self.rank] for row in theirs]))
+
+    def kept_after_lists(self, memory):
+        """The bytes that the group keeps then."""
+        staging = backend_of(dist.distributed_c10d._get_default_group())._group.staging
+        staging.clear()
+        self.exchanged_with_lists(memory)
+        return staging.kept()
+
+    def test_lists_of_large_tensors_side_by_side_are_exchanged_in_place(self):
+        self.assertEqual(self.kept_after_lists(lambda shape: list(torch.zeros(shape))), 0)
+
+    def test_lists_of_large_tensors_apart_are_exchanged_through_memory_that_the_group_keeps(self):
+        kept = self.kept_after_lists(lambda shape: [torch.zeros(shape[1]) for _ in range(shape[0])])
+        self.assertEqual(kept, self.size << 19 if self.size > 1 else 0)
+
+    def test_the_roots_own_tensor_may_be_the_one_that_it_lists(self):
+        rows = list(torch.zeros(self.size, 6))
+        rows[self.rank].copy_(self.mine((6,)))
+        dist.gather(rows[self.rank], rows if self.rank == 0 else None)
+        self.same(torch.stack(rows), torch.stack(self.everyones((6,))) if self.rank == 0 else torch.stack(rows))
+        rows = list(torch.stack(self.everyones((6,))))
+        dist.scatter(rows[self.rank], rows if self.rank == 0 else None)
+        self.same(rows[self.rank], self.mine((6,)))
+
+    def test_a_list_whose_tensors_have_several_sizes_is_refused_by_the_root(self):
+        if self.size > 1:
+            self.skipTest("the others would wait for it")
+        with self.assertRaisesRegex(ValueError, "have 2, 3 elements, its own counted; all must have as many"):
+            dist.gather(torch.zeros(2), [torch.zeros(3)])
+
     def sent(self, source, target, rows):
         """What a rank has for another."""
         return torch.full((rows, 2), 10.0 * source + target)
@@ -170,15 +225,28 @@ class Moving(Ranks):
         for got, part in zip(outputs, expected):
             self.same(got, part)
 
-    def test_all_to_all_with_equal_shares_of_one_rank_and_split_sizes_of_the_others(self):
-        """The ranks' split sizes are the same, told or not, but for what the last rank sends itself."""
-        own = 5 if self.size > 1 else 2
-        rows = [2] * self.last + [own if self.rank == self.last else 2]
-        sent = [self.sent(self.rank, to, count) for to, count in enumerate(rows)]
-        expected = torch.cat([self.sent(source, self.rank, count) for source, count in enumerate(rows)])
-        output, splits = torch.zeros_like(expected), rows if self.rank == self.last else None
-        dist.all_to_all_single(output, torch.cat(sent), splits, splits)
-        self.same(output, expected)
+    def refused_all_to_all(self, text, output, tensor, splits=None):
+        """All ranks get the error, and go on."""
+        for is_async in (False, True):
+            with self.assertRaisesRegex(tutti.MismatchError, f"{text}; pass split sizes or lists"):
+                dist.all_to_all_single(output, tensor, splits, splits, async_op=is_async).wait()
+        dist.barrier()
+
+    def test_all_to_all_of_ranks_that_pass_split_sizes_and_others_that_pass_none_is_an_error_that_names_them(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees")
+        told = self.rank == self.last
+        self.refused_all_to_all(f"calls differ: .* all_to_all, rank {self.last} calls allgather",
+                                torch.zeros(self.size, 2), self.mine((self.size, 2)), [1] * self.size if told else None)
+
+    def test_all_to_all_of_ranks_whose_tensors_have_several_sizes_is_an_error_that_names_them(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees")
+        rows = 2 * self.size if self.rank == self.last else self.size
+        self.refused_all_to_all(f"matrices of counts differ: .*rank {self.last} passes one of hash [0-9a-f]*",
+                                torch.zeros(rows), torch.zeros(rows))
+        with self.assertRaisesRegex(ValueError, "the input has .* elements, and the output .*; make both of one size"):
+            dist.all_to_all_single(torch.zeros(self.size), torch.zeros(2 * self.size))
 
     def test_all_to_all_of_any_dtype_and_strides(self):
         for dtype in MOVED:

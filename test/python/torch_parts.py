@@ -2,6 +2,10 @@
 import threading
 import unittest
 
+import torch
+
+from tutti.torch import _buffers
+from tutti.torch._staging import LEAST, MOST, Staging
 from tutti.torch._submissions import MANY, Submissions
 from tutti.torch._work import Work
 
@@ -65,6 +69,61 @@ class Works(unittest.TestCase):
         for _ in range(2):
             with self.assertRaises(IndexError):
                 work.wait()
+
+
+class Rows(unittest.TestCase):
+    def test_tensors_that_lie_one_after_the_other_are_used_where_they_are(self):
+        whole = torch.arange(12.0)
+        for tensors in (whole.chunk(3), list(whole.view(3, 2, 2)), whole[2:].split([4, 1, 5]), [whole.view(3, 4)]):
+            row = _buffers.in_row(tensors)
+            self.assertEqual(row.data_ptr(), tensors[0].data_ptr())
+            self.assertTrue(torch.equal(row, torch.cat([tensor.reshape(-1) for tensor in tensors])))
+        row = _buffers.in_row(torch.nn.Parameter(whole).chunk(2))
+        self.assertEqual((row.data_ptr(), row.requires_grad), (whole.data_ptr(), False))
+
+    def test_tensors_with_gaps_in_another_order_or_of_several_storages_are_not(self):
+        whole, table = torch.arange(12.0), torch.arange(12.0).view(3, 4)
+        complexes = torch.zeros(4, dtype=torch.complex64)
+        beside = torch.frombuffer(bytearray(96), dtype=torch.float32)  # two storages side by side
+        halves = [torch.from_numpy(beside.numpy()[begin:begin + 12]) for begin in (0, 12)]
+        for tensors in (whole.chunk(3)[::2], whole.chunk(3)[::-1], [whole[:4], whole[:4]], list(table.t()),
+                        [torch.ones(2), torch.ones(2)], [complexes[:2], complexes[2:].conj()], halves,
+                        [whole[:2], whole[2:].view(torch.int32)]):
+            self.assertIsNone(_buffers.in_row(tensors))
+
+    def test_what_the_store_writes_for_tensors_apart_comes_to_them(self):
+        tensors = [torch.zeros(2), torch.zeros(3, 2).t(), torch.zeros(())]
+        room, back = _buffers.written_rows(tensors, Staging())
+        room.copy_(torch.arange(9.0))
+        back()
+        self.assertEqual([tensor.tolist() for tensor in tensors], [[0, 1], [[2, 3, 4], [5, 6, 7]], 8])
+
+
+class KeptMemory(unittest.TestCase):
+    def test_the_next_call_gets_the_memory_that_a_call_gives_back(self):
+        staging = Staging()
+        room, give_back = staging.room(LEAST, torch.uint8)
+        room.fill_(7)
+        give_back()
+        again, _ = staging.room(LEAST // 8, torch.float64)
+        self.assertEqual((again.data_ptr(), again.numel()), (room.data_ptr(), LEAST // 8))
+        self.assertEqual(staging.kept(), 0)
+
+    def test_calls_at_the_same_time_have_memory_of_their_own_and_the_largest_is_kept(self):
+        staging = Staging()
+        sizes = (LEAST, 3 * LEAST, 2 * LEAST)
+        rooms, steps = zip(*(staging.room(size, torch.uint8) for size in sizes))
+        self.assertEqual(len({room.data_ptr() for room in rooms}), 3)
+        for step in steps:
+            step()
+        self.assertEqual(staging.kept(), 3 * LEAST)
+        staging.clear()
+        self.assertEqual(staging.kept(), 0)
+
+    def test_little_memory_and_very_much_is_not_kept(self):
+        for size in (0, LEAST - 1, MOST + 1):
+            room, give_back = Staging().room(size, torch.uint8)
+            self.assertEqual((room.numel(), give_back), (size, None))
 
 
 class CallsBetweenTwoRanks(unittest.TestCase):

@@ -241,6 +241,29 @@ TEST_CASE("a batch is small up to the eager limit, and between nodes up to what 
   CHECK(choose_way(routed_batch(scatter, 64), in_lane) == Way::pipeline);
 }
 
+TEST_CASE("an all_to_all is small on one node if what each rank sends fits the eager limit") {
+  constexpr std::size_t most = 64 * kib;  // floats
+  const auto way = [](const std::vector<std::size_t>& counts, const Site& site,
+                      topology::Range stretch, Ends* ends = nullptr) {
+    Batch batch;
+    batch.kind = CollectiveKind::all_to_all;
+    batch.parts.push_back({});
+    batch.shares = {counts, 2, 2 * most, stretch};
+    batch.ends = ends;
+    return choose_way(batch, site);
+  };
+  const topology::Range all{0, 2 * most};
+  // A rank may receive more than the limit: it reads that from the others' slots.
+  CHECK(way({0, most, 1, most - 1}, two_ranks, all) == Way::small);
+  CHECK(way({0, most, 1, most}, two_ranks, all) == Way::all_to_all);
+  CHECK(way({1, most, 1, 1}, two_ranks, all) == Way::all_to_all);
+  // Half of it moves.
+  CHECK(way({0, 2 * most, 1, 1}, two_ranks, {0, most}) == Way::small);
+  CHECK(way({0, 1, 1, 0}, in_lane, all) == Way::all_to_all);
+  HostEnds some_ends{StagingStores::Pacing{}};
+  CHECK(way({0, 1, 1, 0}, two_ranks, all, &some_ends) == Way::all_to_all);
+}
+
 TEST_CASE(
     "a gate carries sums where pairs of nodes sum with the same bits, else each node's block") {
   Batch batch = routed_batch(allreduce, kib);

@@ -78,10 +78,43 @@ TEST_CASE(
   CHECK_FALSE(node[1].is_moving());
 }
 
+TEST_CASE(
+    "elements of eager sends come with their frames, between transfers and across a ring's end") {
+  Node node;
+  std::vector<std::uint32_t> numbers = counting(40'000, 7);
+  std::vector<std::uint32_t> got(numbers.size());
+  News news;
+  for (std::size_t round = 0; round < 40; ++round) {
+    std::vector<std::size_t> counts{1, 4096, 0, 100 * round + 3};
+    news.clear();
+    for (const std::size_t count : counts) {
+      const Frame frame{.kind = Frame::Kind::eager, .dtype = DType::i32, .count = count};
+      node[0].post(1, frame, bytes_of(numbers).first(count * 4));
+    }
+    node[0].send(1, bytes_of(numbers));
+    for (std::size_t look = 0; news.letters.size() < counts.size(); ++look) {
+      REQUIRE(look < 100);
+      node[1].step(news);
+      node[0].step(news);
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const auto sent = bytes_of(numbers).first(counts[i] * 4);
+      CHECK(news.letters[i].elements == Elements(sent.begin(), sent.end()));
+    }
+    node[1].receive(0, round, bytes_of(got));
+    while (node[0].is_moving() || node[1].is_moving()) {
+      node[0].step(news);
+      node[1].step(news);
+    }
+    REQUIRE(got == numbers);
+    got.assign(got.size(), 0);
+  }
+}
+
 TEST_CASE("frames that find no room wait for it, and arrive in order") {
   Node node;
   constexpr std::uint64_t frames = 1000;
-  for (std::uint64_t i = 0; i < frames; ++i) node[0].post(1, {.number = i});
+  for (std::uint64_t i = 0; i < frames; ++i) node[0].post(1, {.number = i}, {});
   CHECK(node[0].has_outbox());
   News news;
   bool moved = true;
@@ -90,8 +123,8 @@ TEST_CASE("frames that find no room wait for it, and arrive in order") {
     moved |= node[0].step(news);
   }
   CHECK_FALSE(node[0].has_outbox());
-  REQUIRE(news.frames.size() == frames);
-  for (std::uint64_t i = 0; i < frames; ++i) CHECK(news.frames[i].second.number == i);
+  REQUIRE(news.letters.size() == frames);
+  for (std::uint64_t i = 0; i < frames; ++i) CHECK(news.letters[i].frame.number == i);
 }
 
 TEST_CASE("a rank that sleeps on its doorbell is woken for frames, elements and room") {
@@ -109,13 +142,13 @@ TEST_CASE("a rank that sleeps on its doorbell is woken for frames, elements and 
   };
   bool sent = false;
   std::thread sender([&] {
-    for (std::uint64_t i = 0; i < 500; ++i) node[0].post(1, {.number = i});
+    for (std::uint64_t i = 0; i < 500; ++i) node[0].post(1, {.number = i}, {});
     node[0].send(1, bytes_of(numbers));
     sent = run(0, [&](const News&) { return !node[0].has_outbox() && !node[0].is_moving(); });
   });
   node[1].receive(0, 1, bytes_of(got));
   CHECK(
-      run(1, [](const News& news) { return news.frames.size() == 500 && !news.arrived.empty(); }));
+      run(1, [](const News& news) { return news.letters.size() == 500 && !news.arrived.empty(); }));
   sender.join();
   CHECK(sent);
   CHECK(got == numbers);
@@ -184,6 +217,94 @@ TEST_CASE(
   CHECK_THROWS_AS(sender.step(now + seconds(150)), Error);
 }
 
+TEST_CASE("a small tensor takes one look of its receiver and one of its sender") {
+  using std::chrono::seconds;
+  Node node;
+  const std::vector<int> leaders{0, 0};
+  const auto first = topology::make_topology(0, leaders);
+  const auto second = topology::make_topology(1, leaders);
+  const auto never = [](int) { return false; };
+  Messenger sender(first, seconds(10), node.memory(0), BetweenNodes{}, never);
+  Messenger receiver(second, seconds(10), node.memory(1), BetweenNodes{}, never);
+  std::vector<std::uint32_t> numbers = counting(1000, 3);
+  std::vector<std::uint32_t> got(1000);
+  receiver.receive(seconds(0), 1, {.peer = 0, .count = 1000}, bytes_of(got));
+  sender.send(seconds(0), 2, {.peer = 1, .count = 1000}, bytes_of(numbers));
+  CHECK_FALSE(sender.is_moving());
+  numbers.assign(1000, 0);
+  receiver.step(seconds(0));
+  CHECK(receiver.empty());
+  CHECK(got == counting(1000, 3));
+  CHECK_FALSE(sender.empty());
+  sender.step(seconds(0));
+  CHECK(sender.empty());
+  // Where no receive waits, the receiver keeps the elements, and counts them.
+  const std::size_t before = receiver.buffer_bytes();
+  sender.send(seconds(0), 3, {.peer = 1, .count = 1000}, bytes_of(numbers));
+  receiver.step(seconds(0));
+  CHECK(receiver.buffer_bytes() == before + 4000);
+  receiver.receive(seconds(0), 4, {.peer = 0, .count = 1000}, bytes_of(got));
+  CHECK(receiver.buffer_bytes() == before);
+  CHECK(got == numbers);
+}
+
+TEST_CASE(
+    "a rank that sleeps until there is room for elements is woken when eager ones are taken") {
+  Node node;
+  std::vector<std::uint32_t> numbers = counting(40'000, 7);
+  const Frame frame{.kind = Frame::Kind::eager, .dtype = DType::i32, .count = 4096};
+  node[0].post(1, frame, bytes_of(numbers).first(4096 * 4));
+  node[0].send(1, bytes_of(numbers));
+  News news;
+  while (node[0].step(news)) {
+  }
+  const std::uint32_t ticket = node.bell(0).ticket();
+  node[1].step(news);
+  CHECK(node.bell(0).ticket() != ticket);
+}
+
+TEST_CASE("a small send that a rank took back before it left is not taken") {
+  using std::chrono::seconds;
+  Node node;
+  const std::vector<int> leaders{0, 0};
+  const auto first = topology::make_topology(0, leaders);
+  const auto second = topology::make_topology(1, leaders);
+  Messenger sender(first, seconds(10), node.memory(0), BetweenNodes{}, [](int) { return false; });
+  Messenger receiver(second, seconds(10), node.memory(1), BetweenNodes{}, [](int) { return true; });
+  std::vector<std::uint32_t> numbers(5);
+  sender.send(seconds(0), 1, {.peer = 1, .count = 5}, bytes_of(numbers));
+  sender.close(seconds(0));
+  sender.step(seconds(1));
+  CHECK(sender.has_left());
+  CHECK(sender.take_finished().at(0).error->code() == ErrorCode::aborted);
+  receiver.receive(seconds(1), 2, {.peer = 0, .count = 5}, bytes_of(numbers));
+  receiver.step(seconds(1));
+  const std::vector<TransferDone> finished = receiver.take_finished();
+  REQUIRE(finished.size() == 1);
+  REQUIRE(finished[0].error);
+  CHECK(finished[0].error->code() == ErrorCode::aborted);
+}
+
+TEST_CASE("a rank that was held up does not take a small send that was given up meanwhile") {
+  using std::chrono::seconds;
+  Node node;
+  const std::vector<int> leaders{0, 0};
+  const auto first = topology::make_topology(0, leaders);
+  const auto second = topology::make_topology(1, leaders);
+  const auto never = [](int) { return false; };
+  Messenger sender(first, seconds(10), node.memory(0), BetweenNodes{}, never);
+  Messenger receiver(second, seconds(20), node.memory(1), BetweenNodes{}, never);
+  std::vector<std::uint32_t> numbers(5);
+  receiver.receive(seconds(0), 1, {.peer = 0, .count = 5}, bytes_of(numbers));
+  sender.send(seconds(0), 2, {.peer = 1, .count = 5}, bytes_of(numbers));
+  sender.step(seconds(10));
+  CHECK(sender.empty());
+  receiver.step(seconds(11));
+  const std::vector<TransferDone> finished = receiver.take_finished();
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].error->code() == ErrorCode::timeout);
+}
+
 TEST_CASE("a rank that has departed ends the calls that wait for it, but not before its frames") {
   using std::chrono::seconds;
   Node node;
@@ -204,7 +325,7 @@ TEST_CASE("a rank that has departed ends the calls that wait for it, but not bef
     sender.step(seconds(0));
     receiver.step(seconds(0));
   }
-  sender.close();
+  sender.close(seconds(0));
   CHECK(sender.has_left());
   departed = true;
   receiver.step(seconds(0));

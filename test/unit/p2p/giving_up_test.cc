@@ -7,7 +7,9 @@ using namespace tutti;
 using namespace tutti::p2p;
 using Catch::Contains;
 using std::chrono::seconds;
+using tutti::p2p::test::large;
 using tutti::p2p::test::Office;
+using tutti::p2p::test::small;
 
 namespace {
 
@@ -36,7 +38,7 @@ void check_next(Office& office, int from, int to, int tag = 0) {
 }  // namespace
 
 TEST_CASE("a call that the other rank does not answer times out and names that rank") {
-  Office office(2, seconds(10));
+  Office office(2, seconds(10), GENERATE(small, large));
   const TransferId send = office.send(0, 1);
   office.deliver_all();
   office.pass(seconds(9));
@@ -56,7 +58,7 @@ TEST_CASE("a call that the other rank does not answer times out and names that r
 
 TEST_CASE(
     "a receive that comes after its send was given up ends with it, and takes no later send") {
-  Office office(2, seconds(10));
+  Office office(2, seconds(10), GENERATE(small, large));
   const TransferId send = office.send(0, 1);
   office.pass(seconds(10));
   const TransferId next = office.send(0, 1);
@@ -71,7 +73,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a send that comes after its receive was given up ends with it, and takes no later one") {
-  Office office(2, seconds(10));
+  Office office(2, seconds(10), GENERATE(small, large));
   const TransferId receive = office.receive(1, 0);
   office.pass(seconds(10));
   const TransferId next = office.receive(1, 0);
@@ -87,13 +89,13 @@ TEST_CASE("a send that comes after its receive was given up ends with it, and ta
 }
 
 TEST_CASE("a receive whose send is given up while the answer travels ends with it") {
-  Office office(2, seconds(10));
+  Office office(2, seconds(10), GENERATE(small, large));
   const TransferId send = office.send(0, 1);
   std::mt19937_64 random;
   REQUIRE(office.deliver(random));
-  office.pass(seconds(5));
+  office.pass(seconds(6));
   const TransferId receive = office.receive(1, 0);
-  office.pass(seconds(5));
+  office.pass(seconds(4));
   office.deliver_all();
   CHECK(office.code(send) == ErrorCode::timeout);
   check_expired(office, receive, 0, "send");
@@ -101,7 +103,7 @@ TEST_CASE("a receive whose send is given up while the answer travels ends with i
 }
 
 TEST_CASE("a send and a receive that are given up before the frame arrives take each other") {
-  Office office(2, seconds(10));
+  Office office(2, seconds(10), GENERATE(small, large));
   const TransferId send = office.send(0, 1);
   const TransferId receive = office.receive(1, 0);
   office.pass(seconds(10));
@@ -112,7 +114,7 @@ TEST_CASE("a send and a receive that are given up before the frame arrives take 
 }
 
 TEST_CASE("calls that were given up end as many of the same rank and tag, and no others") {
-  Office office(3, seconds(10));
+  Office office(3, seconds(10), GENERATE(small, large));
   for (int i = 0; i < 3; ++i) office.send(0, 1, 7);
   for (int i = 0; i < 2; ++i) office.receive(0, 2, 7);
   office.pass(seconds(10));
@@ -132,7 +134,7 @@ TEST_CASE("calls that were given up end as many of the same rank and tag, and no
 }
 
 TEST_CASE("a receive from any rank belongs to a send that was given up before it takes another") {
-  Office office(3, seconds(10));
+  Office office(3, seconds(10), GENERATE(small, large));
   office.send(1, 0, 7);
   office.pass(seconds(10));
   const TransferId other = office.send(2, 0, 7);
@@ -146,7 +148,7 @@ TEST_CASE("a receive from any rank belongs to a send that was given up before it
 }
 
 TEST_CASE("a receive from any rank that was given up ends the next send of its tag alone") {
-  Office office(3, seconds(10));
+  Office office(3, seconds(10), GENERATE(small, large));
   office.receive(0, any_peer, 7);
   office.pass(seconds(10));
   check_next(office, 2, 0, 8);
@@ -157,7 +159,7 @@ TEST_CASE("a receive from any rank that was given up ends the next send of its t
 }
 
 TEST_CASE("a rank that leaves takes along what it gave up and what was given up for it") {
-  Office office(3, seconds(10));
+  Office office(3, seconds(10), GENERATE(small, large));
   office.send(1, 0, 7);
   office.receive(0, 1, 7);
   office.receive(0, 1, 7);

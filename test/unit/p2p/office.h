@@ -11,17 +11,23 @@
 
 namespace tutti::p2p::test {
 
+/// Numbers of f32 whose sends are eager, as long as there is room, or are not.
+constexpr std::uint64_t small = 1;
+constexpr std::uint64_t large = EagerSends::largest / 4 + 1;
+
 /// Endpoints of several ranks, and what is on its way between them: frames in order between two
-/// ranks, and transfers in order, each as late as the test likes.
+/// ranks, and transfers in order, each as late as the test likes. It checks what carriers rely on.
 class Office {
  public:
   using Pair = std::pair<int, int>;  ///< from, to
 
-  Office(int size, SessionTime limit);
+  /// `usual`: how many elements a call has that does not say so.
+  Office(int size, SessionTime limit, std::uint64_t usual = small);
 
   /// Both return a number that names the call in the whole office.
-  TransferId send(int from, int to, int tag = 0, std::uint64_t count = 1, DType dtype = DType::f32);
-  TransferId receive(int by, int from, int tag = 0, std::uint64_t count = 1,
+  TransferId send(int from, int to, int tag = 0, std::optional<std::uint64_t> count = {},
+                  DType dtype = DType::f32);
+  TransferId receive(int by, int from, int tag = 0, std::optional<std::uint64_t> count = {},
                      DType dtype = DType::f32);
   void close(int rank);
   /// All ranks' time.
@@ -31,6 +37,8 @@ class Office {
 
   /// One frame or one transfer arrives. False: nothing is on its way.
   bool deliver(std::mt19937_64& random);
+  /// Frames arrive that were posted before the present time.
+  void deliver_older();
   /// A part of a transfer moves.
   void move_part(int from, int to);
   /// Everything arrives.
@@ -47,10 +55,19 @@ class Office {
   const Endpoint& endpoint(int rank) const { return endpoints_[static_cast<std::size_t>(rank)]; }
 
  private:
+  struct Letter {
+    Frame frame;
+    Elements elements;
+    SessionTime posted{};
+  };
+
   void act(int rank);
+  void post(int from, const Post& post);
+  void hear(const Pair& way);
 
   std::vector<Endpoint> endpoints_;
-  std::map<Pair, std::deque<Frame>> frames_;
+  std::uint64_t usual_;
+  std::map<Pair, std::deque<Letter>> letters_;
   std::map<Pair, std::deque<TransferId>> leaving_;
   std::map<Pair, std::deque<TransferId>> coming_;
   std::map<TransferId, TransferDone> ends_;

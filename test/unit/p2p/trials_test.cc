@@ -11,7 +11,9 @@
 using namespace tutti;
 using namespace tutti::p2p;
 using std::chrono::seconds;
+using tutti::p2p::test::large;
 using tutti::p2p::test::Office;
+using tutti::p2p::test::small;
 
 namespace {
 
@@ -23,13 +25,15 @@ struct Called {
 };
 
 /// Calls of three ranks at random, while frames and elements arrive in any order; some ranks close,
-/// and some calls wait too long. In every other trial nobody receives from any rank.
+/// and some calls wait too long. In every other trial nobody receives from any rank. In two of
+/// three frames take less than half the time limit.
 class Trial {
  public:
-  explicit Trial(std::uint64_t seed) : random_(seed), has_any_(seed % 2 == 0) {}
+  explicit Trial(std::uint64_t seed)
+      : random_(seed), has_any_(seed % 2 == 0), is_prompt_(seed % 3 != 0) {}
 
   void run() {
-    for (int step = 0; step < 120; ++step) take_a_step();
+    for (int step = 0; step < 160; ++step) take_a_step();
     office_.deliver_all();
     office_.pass(seconds(10));
     office_.deliver_all();
@@ -42,47 +46,61 @@ class Trial {
     for (int rank = 0; rank < ranks; ++rank) {
       CHECK(office_.endpoint(rank).empty());
       CHECK(office_.endpoint(rank).has_left() == closed_.contains(rank));
+      if (!closed_.contains(rank)) CHECK(office_.endpoint(rank).kept_bytes() == 0);
     }
   }
 
  private:
   static constexpr int ranks = 3;
+  static constexpr SessionTime limit = seconds(3);
 
   int draw(int below) { return static_cast<int>(random_() % static_cast<std::uint64_t>(below)); }
   int other_than(int rank) { return (rank + 1 + draw(ranks - 1)) % ranks; }
 
   void take_a_step() {
     const int rank = draw(ranks);
-    const std::uint64_t count = draw(8) == 0 ? 2 : 1;
-    switch (draw(12)) {
+    const int tag = draw(3);
+    // Around the largest eager send, of which four exhaust what a carrier has room for.
+    const std::uint64_t usual = tag == 0 ? small : tag == 1 ? large - 1 : large;
+    const std::uint64_t count = draw(8) == 0 ? usual + 1 : usual;
+    switch (draw(14)) {
       case 0:
       case 1:
       case 2: {
-        const Called called{rank, other_than(rank), draw(2), count};
+        const Called called{rank, other_than(rank), tag, count};
         sends_[office_.send(called.from, called.to, called.tag, count)] = called;
         return;
       }
       case 3:
       case 4: {
-        const Called called{other_than(rank), rank, draw(2), count};
+        const Called called{other_than(rank), rank, tag, count};
         receives_[office_.receive(rank, called.from, called.tag, count)] = called;
         return;
       }
       case 5: {
         if (!has_any_) return;
-        const Called called{any_peer, rank, draw(2), count};
+        const Called called{any_peer, rank, tag, count};
         receives_[office_.receive(rank, any_peer, called.tag, count)] = called;
         return;
       }
       case 6:
-        office_.pass(seconds(1));
-        return;
       case 7:
+        if (is_prompt_) office_.deliver_older();
+        office_.pass(limit / 12);
+        return;
+      case 8:
         if (draw(30) == 0 && closed_.insert(rank).second) office_.close(rank);
         return;
       default:
         office_.deliver(random_);
     }
+  }
+
+  /// A small send was given up, or its rank closed, while the frame was on its way that says that
+  /// its elements have been received.
+  bool may_have_arrived(TransferId send) const {
+    return !is_prompt_ && sends_.at(send).count < large && !office_.is_good(send) &&
+           office_.code(send) != ErrorCode::mismatch;
   }
 
   void check_send(TransferId call) {
@@ -106,14 +124,15 @@ class Trial {
       CHECK((called.from == any_peer || called.from == source.from));
       CHECK(std::tie(source.to, source.tag, source.count) ==
             std::tie(called.to, called.tag, called.count));
-      CHECK(office_.is_good(sent));
+      CHECK((office_.is_good(sent) || may_have_arrived(sent)));
       TransferId& before = last[{source.from, source.to, source.tag}];
       if (closed_.empty()) CHECK(before <= sent);
       before = sent;
     }
     for (const auto& [call, called] : sends_) {
       INFO("send " << call);
-      CHECK(office_.is_good(call) == taken.contains(call));
+      const bool alike = office_.is_good(call) == taken.contains(call);
+      CHECK((alike || may_have_arrived(call)));
     }
   }
 
@@ -134,15 +153,17 @@ class Trial {
       const std::vector<TransferId>& there = receives[way];
       for (std::size_t n = 0; n < std::min(sends.size(), there.size()); ++n) {
         INFO("send " << sends[n] << " and receive " << there[n]);
-        REQUIRE(office_.is_good(sends[n]) == office_.is_good(there[n]));
-        if (office_.is_good(sends[n])) CHECK(office_.got(there[n]) == sends[n]);
+        const bool alike = office_.is_good(sends[n]) == office_.is_good(there[n]);
+        REQUIRE((alike || may_have_arrived(sends[n])));
+        if (office_.is_good(there[n])) CHECK(office_.got(there[n]) == sends[n]);
       }
     }
   }
 
   std::mt19937_64 random_;
   const bool has_any_;
-  Office office_{ranks, seconds(3)};
+  const bool is_prompt_;
+  Office office_{ranks, limit};
   std::map<TransferId, Called> sends_, receives_;
   std::set<int> closed_;
 };

@@ -24,14 +24,59 @@ def rows_like(tensor, count):
     return torch.empty((count, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
 
 
-def joined(tensors):
-    """The elements of all tensors, one after the other."""
-    return torch.cat([plain(tensor).reshape(-1) for tensor in tensors])
+def is_plain(tensor):
+    """Whether `plain` leaves it where it is."""
+    return tensor.layout == torch.strided and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
-def room_for(tensors):
-    """Room for the elements of all tensors, one after the other."""
-    return tensors[0].new_empty(sum(tensor.numel() for tensor in tensors))
+def start_of_storage(tensor):
+    return tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
+
+
+def in_row(tensors):
+    """The memory of all tensors as one tensor, where they lie in one storage one after the other; else None."""
+    first = tensors[0]
+    if not all(is_plain(tensor) and tensor.dtype == first.dtype for tensor in tensors):
+        return None
+    start, end = start_of_storage(first), first.data_ptr()
+    for tensor in tensors:
+        if tensor.data_ptr() != end or start_of_storage(tensor) != start:
+            return None
+        end += tensor.numel() * tensor.element_size()
+    return first.detach().as_strided((sum(tensor.numel() for tensor in tensors),), (1,))
+
+
+def joined(tensors, staging):
+    """(the elements of all tensors, one after the other, the step that gives their memory back, or None)."""
+    row = in_row(tensors)
+    if row is not None:
+        return row, None
+    room, back = staging.room(sum(tensor.numel() for tensor in tensors), tensors[0].dtype)
+    return torch.cat([plain(tensor).reshape(-1) for tensor in tensors], out=room), back
+
+
+def written_rows(tensors, staging):
+    """As `written`, for tensors that the store writes one after the other."""
+    row = in_row(tensors)
+    if row is not None:
+        return row, None
+    counts = [tensor.numel() for tensor in tensors]
+    room, back = staging.room(sum(counts), tensors[0].dtype)
+    return room, in_turn(copy_to(tensors, room.split(counts)), back)
+
+
+def require_alike(tensors, tensor):
+    """That a root has tensors of this one's size for all ranks."""
+    counts = sorted({one.numel() for one in (*tensors, tensor)})
+    if len(counts) > 1:
+        raise ValueError(f"torch.distributed: the tensors that the root lists have {', '.join(map(str, counts))} "
+                         "elements, its own counted; all must have as many")
+
+
+def in_turn(*steps):
+    """One step of several, each of which may be None."""
+    there = [step for step in steps if step is not None]
+    return (lambda: [step() for step in there]) if there else None
 
 
 def copy_to(tensors, rows):

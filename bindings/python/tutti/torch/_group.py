@@ -6,8 +6,15 @@ import weakref
 import numpy as np
 
 import tutti
+from tutti.torch import _buffers
 from tutti.torch._spares import Spares
+from tutti.torch._staging import Staging
 from tutti.torch._submissions import Submissions
+
+
+#: What to do where the ranks' calls of all_to_all do not fit together.
+ALIKE = ("pass split sizes or lists of tensors on all ranks, whose calls then begin with an allgather; or none on any "
+         "rank, and tensors of one size")
 
 
 def create(timeout, ranks=None):
@@ -58,6 +65,7 @@ class Group:
         self.is_ordered = self.order == sorted(self.order)
         self.calls = Submissions()
         self.spares = Spares(lambda count: kv.allocate(count, "uint8"))
+        self.staging = Staging()
         alive.add(self)
 
     def allreduce(self, tensor, op):
@@ -77,17 +85,24 @@ class Group:
         return self.calls.add("allgather", tensor,
                               lambda key: self.kv.allgather(key, tensor.reshape(-1), whole.reshape(-1)))
 
-    def told(self, numbers):
-        """What each rank of c10d's tells the others: ints, as many on all ranks. Blocks until all have."""
+    def told_shares(self, dtype, numbers):
+        """What each rank of c10d's tells the others before an exchange: ints, as many on all ranks. Blocks until all
+        have. It takes the key of an exchange without counts: so the store finds ranks that call that instead."""
         mine = np.array(numbers, np.int64)
         whole = np.empty((self.size, *mine.shape), np.int64)
-        self.calls.add("tell", mine, lambda key: self.kv.allgather(key, mine.reshape(-1), whole.reshape(-1))).wait()
+        self.calls.add_of("all_to_all", dtype, "shares",
+                          lambda key: self.kv.allgather(key, mine.reshape(-1), whole.reshape(-1)), advice=ALIKE).wait()
         return whole[self.order]
 
-    def exchange(self, tensor, whole, counts):
-        """An all_to_all. counts: elements, by sender and receiver of the store, an array."""
+    def exchange(self, tensor, whole, counts=None):
+        """An all_to_all. counts: elements, by sender and receiver of the store, an array, which `told_shares` has told;
+        None: equal shares."""
+        if counts is not None:
+            return self.calls.add_of("all_to_all", tensor.dtype, "told shares",
+                                     lambda key: self.kv.all_to_all(key, tensor, whole, counts))
+        counts = np.full((self.size, self.size), tensor.numel() // self.size, np.int64)
         return self.calls.add_of("all_to_all", tensor.dtype, "shares",
-                                 lambda key: self.kv.all_to_all(key, tensor, whole, counts))
+                                 lambda key: self.kv.all_to_all(key, tensor, whole, counts), advice=ALIKE)
 
     def gather(self, tensor, whole, root):
         """Into `whole` at the root, a row for each of the store's ranks; elsewhere it has no elements."""
@@ -134,6 +149,15 @@ class Group:
             group.close()
         self.spares.drop()
         self.kv.close()
+        self.staging.clear()
+
+    def joined(self, tensors):
+        """As that of `_buffers`, with tensors by c10d's ranks."""
+        return _buffers.joined(self.by_store(tensors), self.staging)
+
+    def written_rows(self, tensors):
+        """As that of `_buffers`, with tensors by c10d's ranks."""
+        return _buffers.written_rows(self.by_store(tensors), self.staging)
 
     def rows(self, whole):
         """By c10d's ranks."""

@@ -24,8 +24,8 @@ class Moving:
     def _gathered_rows(self, outs, tensor):
         if len({out.numel() for out in outs}) > 1:
             return self._gathered_apart(outs, tensor)
-        rows, submission = self._gathered(tensor)
-        return [(submission, _buffers.copy_to(outs, rows))]
+        whole, back = self._group.written_rows(outs)
+        return [(self._group.allgather(_buffers.plain(tensor), whole), back)]
 
     def _gathered_apart(self, outs, tensor):
         """Tensors of several sizes: each rank sends its own to all."""
@@ -62,31 +62,39 @@ class Moving:
         """outputs: at the root for each input a tensor for each rank."""
         parts = []
         for i, tensor in enumerate(inputs):
-            is_root = self.rank() == opts.rootRank
-            whole = _buffers.rows_like(tensor, self._group.size if is_root else 0)
-            submission = self._group.gather(_buffers.plain(tensor), whole, opts.rootRank)
-            parts.append((submission, _buffers.copy_to(outputs[i], self._group.rows(whole)) if is_root else None))
+            whole, back = _buffers.rows_like(tensor, 0), None
+            if self.rank() == opts.rootRank:
+                _buffers.require_alike(outputs[i], tensor)
+                whole, back = self._group.written_rows(outputs[i])
+            parts.append((self._group.gather(_buffers.plain(tensor), whole, opts.rootRank), back))
         return self._work(parts, [out for outs in outputs for out in outs], opts)
 
     def scatter(self, outputs, inputs, opts):
         """inputs: at the root for each output a tensor for each rank."""
         parts = []
         for i, output in enumerate(outputs):
-            is_root = self.rank() == opts.rootRank
-            rows = self._group.by_store(inputs[i]) if is_root else []
-            whole = _buffers.joined(rows) if rows else _buffers.rows_like(output, 0)
+            whole, give_back = _buffers.rows_like(output, 0), None
+            if self.rank() == opts.rootRank:
+                _buffers.require_alike(inputs[i], output)
+                whole, give_back = self._group.joined(inputs[i])
             buffer, back = _buffers.written(output)
-            parts.append((self._group.scatter(whole, buffer, opts.rootRank), back))
+            parts.append((self._group.scatter(whole, buffer, opts.rootRank), _buffers.in_turn(back, give_back)))
         return self._work(parts, outputs, opts)
 
     def alltoall(self, outputs, inputs, opts=None):
-        counts = self._agreed([tensor.numel() for tensor in inputs], [tensor.numel() for tensor in outputs])
+        counts = self._agreed(inputs[0].dtype, [tensor.numel() for tensor in inputs],
+                              [tensor.numel() for tensor in outputs])
         return self._work([self._exchanged(outputs, inputs, counts)], outputs, opts)
 
     def all_to_all_single(self, output, tensor, output_splits, input_splits, opts=None):
-        """The splits are rows of each rank; none: equal shares."""
+        """The splits are rows of each rank; none on any rank: equal shares, of which nobody needs to be told."""
         sent, received = self._sizes(tensor, input_splits), self._sizes(output, output_splits)
-        counts = self._agreed(sent, received)
+        counts = None
+        if input_splits or output_splits:
+            counts = self._agreed(tensor.dtype, sent, received)
+        elif sent != received:
+            raise ValueError(f"all_to_all_single without split sizes: the input has {tensor.numel()} elements, and the "
+                             f"output {output.numel()}; make both of one size, or pass split sizes, on all ranks")
         if self._group.is_ordered:
             buffer, back = _buffers.written(output)
             part = self._group.exchange(_buffers.plain(tensor), buffer, counts), back
@@ -94,7 +102,7 @@ class Moving:
             buffer, back = _buffers.written(output)
             submission, step = self._exchanged(buffer.reshape(-1).split(received),
                                                _buffers.plain(tensor).reshape(-1).split(sent), counts)
-            part = submission, step if back is None else lambda: (step(), back())
+            part = submission, _buffers.in_turn(step, back)
         return self._work([part], [output], opts)
 
     alltoall_base = all_to_all_single
@@ -108,10 +116,10 @@ class Moving:
         of_row = tensor.numel() // rows if rows else 0
         return [split * of_row for split in splits or [rows // self._group.size] * self._group.size]
 
-    def _agreed(self, sent, received):
+    def _agreed(self, dtype, sent, received):
         """The counts of an all_to_all, by sender and receiver of the store, once all ranks have said what they send and
         expect. Waits for that, and raises on all ranks where the two differ."""
-        said = self._group.told([sent, received])
+        said = self._group.told_shares(dtype, [sent, received])
         counts, expected = said[:, 0], said[:, 1].T
         wrong = np.argwhere(counts != expected)
         if wrong.size:
@@ -124,7 +132,5 @@ class Moving:
 
     def _exchanged(self, outputs, inputs, counts):
         """Tensors by c10d's ranks."""
-        outputs = self._group.by_store(outputs)
-        whole = _buffers.room_for(outputs)
-        submission = self._group.exchange(_buffers.joined(self._group.by_store(inputs)), whole, counts)
-        return submission, _buffers.copy_to(outputs, whole.split([output.numel() for output in outputs]))
+        (whole, back), (tensor, give_back) = self._group.written_rows(outputs), self._group.joined(inputs)
+        return self._group.exchange(tensor, whole, counts), _buffers.in_turn(back, give_back)

@@ -3,19 +3,21 @@ import functools
 import threading
 import time
 
+from tutti.errors import MismatchError
 from tutti.torch._names import Names
 
 
 class Submission:
     """One call of the store: it is in flight, or waits until its key is free."""
 
-    __slots__ = ("key", "pending", "error", "_call", "_lock", "_submitted", "_callbacks")
+    __slots__ = ("key", "pending", "error", "_call", "_lock", "_advice", "_submitted", "_callbacks")
 
-    def __init__(self, key, call, lock):
+    def __init__(self, key, call, lock, advice=None):
         self.key = key
         self.pending = self.error = None
         self._call = call
         self._lock = lock
+        self._advice = advice  # what to do where the ranks' calls differ
         self._submitted = None  # an event, where the call has to wait
         self._callbacks = []
 
@@ -63,7 +65,12 @@ class Submission:
             return False
         if self.error is not None:
             raise self.error
-        return self.pending.wait(_until(end))
+        try:
+            return self.pending.wait(_until(end))
+        except MismatchError as error:
+            if self._advice is None:
+                raise
+            raise MismatchError(f"{error}; {self._advice}", key=error.key, ranks=error.ranks) from None
 
 
 def _until(end):
@@ -88,11 +95,12 @@ class Submissions:
         """Runs `call(key)`, which returns a Pending; later where the key is in flight. Raises what it raises."""
         return self.add_of(kind, tensor.dtype, tensor.shape, call, root)
 
-    def add_of(self, kind, dtype, shape, call, root=None):
-        """As `add`, with what names the call. shape: a str where the shapes of ranks differ."""
+    def add_of(self, kind, dtype, shape, call, root=None, advice=None):
+        """As `add`, with what names the call. shape: a str where the shapes of ranks differ. advice: what to do where
+        the ranks' calls differ."""
         with self._lock:
             key = self._names.next(kind, dtype, shape, root)
-            submission, before = Submission(key, call, self._lock), self._last.get(key)
+            submission, before = Submission(key, call, self._lock, advice), self._last.get(key)
             if before is None or before.done():
                 submission.submit()
             else:
