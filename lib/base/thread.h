@@ -28,7 +28,7 @@ class NamedThread {
   void join() {
     if (thread_.joinable()) thread_.join();
   }
-  /// In a forked child, where the thread does not exist: forgets it without joining.
+  /// A forked child, where the thread does not exist, calls it. Forgets the thread without joining.
   void abandon() {
     // Detaching is not safe: the child may have a new thread with the same pthread_t. A std::thread
     // owns nothing else, so overwriting it leaks nothing.

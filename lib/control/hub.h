@@ -35,7 +35,7 @@ class Hub {
   /// Ends the thread. Before that it sends the remaining messages, for at most 1 s.
   ~Hub();
 
-  /// In a forked child: forgets the thread and closes the child's copies of the connections.
+  /// A forked child calls it. Forgets the thread and closes the child's copies of the connections.
   void abandon();
 
  private:

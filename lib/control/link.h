@@ -31,7 +31,7 @@ class Link {
   /// Ends the thread once rank 0 has received all sent messages, or after 3 s.
   ~Link();
 
-  /// In a forked child: forgets the thread and closes the child's copy of the connection.
+  /// A forked child calls it. Forgets the thread and closes the child's copy of the connection.
   void abandon();
 
  private:

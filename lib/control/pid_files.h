@@ -45,8 +45,8 @@ struct ProcessState {
   /// Running, sleeping, stopped, ...: proc(5) lists the letters. 'X' when there is no such process.
   char letter = 'X';
   pid_t parent = 0;
-  /// When it started, in clock ticks since the machine did: a number that is used again has
-  /// another.
+  /// The time at which it started, in clock ticks since the machine did. A process that uses the
+  /// number again has another time.
   std::string start{};
 };
 ProcessState state_of(pid_t process);

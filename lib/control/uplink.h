@@ -24,7 +24,7 @@ class Uplink {
   void beat(const net::Heartbeat& heartbeat);
   /// Sends the remaining messages, and waits for at most 3 s until rank 0 has read them all.
   void say_goodbye();
-  /// In a forked child: closes the child's copy of the connection.
+  /// A forked child calls it. Closes the child's copy of the connection.
   void abandon() { link_.abandon(); }
 
  private:

@@ -40,7 +40,7 @@ class LinkEnd {
   std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
   /// The same with the parts in which large messages have arrived.
   std::optional<std::string> receive_parcels(const std::function<void(const Parcel&)>& take);
-  /// As of Connection.
+  /// See `Connection::has_refused`.
   bool has_refused() const { return connection_.has_refused(); }
   /// Call it once a beat: sends a heartbeat. A text: the peer's heartbeats are missing for too
   /// long, and the link has ended.
@@ -52,10 +52,11 @@ class LinkEnd {
   void wait(base::Clock::time_point deadline) const;
   /// Blocks until everything queued is written, or the deadline has passed.
   void drain(base::Clock::time_point deadline);
-  /// After `drain`: tells the peer that nothing follows and blocks until it has closed its end too.
+  /// Tells the peer that nothing follows, and blocks until it has closed its end too. Call it after
+  /// `drain`.
   void close_gracefully(base::Clock::time_point deadline);
 
-  /// In a forked child: closes the child's copy of the socket.
+  /// A forked child calls it. Closes the child's copy of the socket.
   void abandon();
 
  private:

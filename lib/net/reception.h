@@ -32,9 +32,10 @@ class Reception {
   Reception(const base::Fd& listener, Identity me, Audience audience, const std::string& when = {});
   ~Reception();
 
-  /// When it is readable `advance` has something to do.
+  /// Readable when `advance` has something to do.
   const base::Fd& descriptor() const;
-  /// And then, too; nothing: it need not be called.
+  /// The time at which `advance` has something to do even if nothing arrives; nothing if there is
+  /// none.
   std::optional<base::Clock::time_point> deadline() const;
   /// The peers that have proved themselves since the last call. Throws `internal` if this process
   /// has no descriptor for another connection and no stranger has one, unless

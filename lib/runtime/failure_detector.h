@@ -40,7 +40,7 @@ class FailureDetector {
   net::EndNotices notices_;
   const control::Siblings siblings_;
   base::Clock::time_point next_count_{};
-  // When mpirun's children were last counted:
+  // The outcome of the last count of mpirun's children:
   static constexpr int nobody = -1;
   int suspect_ = nobody;
   std::optional<control::FailedRank> missing_;

@@ -3,9 +3,9 @@
 
 namespace tutti::runtime {
 
-/// When to call MPI although nothing is waited for here. A send that MPI reports as complete may
-/// still have its last bytes queued in this process (Open MPI's TCP does so when a socket is full),
-/// and they are sent only while this process calls MPI. A plain value without a clock.
+/// Tells when to call MPI although nothing is waited for here. A send that MPI reports as complete
+/// may still have its last bytes queued in this process (Open MPI's TCP does so when a socket is
+/// full), and they are sent only while this process calls MPI. A plain value without a clock.
 class FlushTimer {
  public:
   using Time = base::Clock::time_point;
@@ -18,7 +18,7 @@ class FlushTimer {
   void note_leaving(Time now);
   /// MPI was called.
   void note_flushed(Time now);
-  /// When to call MPI next; the end of time: never.
+  /// The time of the next call of MPI; the end of time if none is due.
   Time next() const { return next_; }
 
  private:

@@ -64,9 +64,9 @@ class NodeGroup {
   /// Whether every rank had a GPU of its own before the gate of this batch. For `is_ready` only.
   bool is_able(std::uint64_t sequence) const;
 
-  /// Once `is_ready` was true; until `close`.
+  /// The node's communicator. It is valid from when `is_ready` was true until `close`.
   cuda::NcclComm& comm() const;
-  /// The result of `equip`; likewise.
+  /// The result of `equip`. It is valid as long as `comm`.
   void* equipment() const;
   /// About how much of the device's memory the communicator and its equipment took; 0 before
   /// `is_ready`. Any thread.

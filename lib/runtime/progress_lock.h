@@ -67,7 +67,7 @@ class ProgressLock final : public base::Driver {
   std::optional<Idle> own_look(Waiter& waiter) TUTTI_REQUIRES(turn_);
   /// Lets a user thread run that released the progress lock a moment ago.
   void yield_to_user();
-  /// Until when it sleeps while user threads come and go.
+  /// The time until which it sleeps while user threads come and go.
   base::Clock::time_point usual_wake(base::Clock::time_point now) const;
   void run_dues() TUTTI_EXCLUDES(turn_);
 
@@ -86,7 +86,7 @@ class ProgressLock final : public base::Driver {
   std::atomic<int> visitors_{0};
   std::atomic<bool> closed_{false};
   base::CondVar left_;
-  /// When the sleeping communication thread wakes by itself.
+  /// The time at which the sleeping communication thread wakes by itself.
   std::atomic<base::Clock::rep> wakes_at_{0};
 };
 

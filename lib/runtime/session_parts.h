@@ -59,12 +59,12 @@ class SessionParts {
   void abandon_mpi(bool told);
   /// Blocks while other ranks' messages go through this process, and logs these ranks.
   void wait_for_followers(std::chrono::milliseconds notice_after, std::chrono::milliseconds limit);
-  /// When nothing moves any more and before this rank is announced as departed: writes the part of
-  /// the timeline that is this rank's, if there is to be one.
+  /// Writes this rank's part of the timeline, if there is to be one. Call it when nothing moves any
+  /// more and before this rank is announced as departed.
   void write_timeline(bool lost);
-  /// On rank 0, when all others have departed: writes the whole timeline.
+  /// Writes the whole timeline. Rank 0 calls it when all others have departed.
   void merge_timeline();
-  /// In a forked child, where it is never destroyed: the threads are the parent's.
+  /// A forked child calls it and never destroys the object: the threads are the parent's.
   void abandon_in_child();
   /// Ends the control plane's threads and frees the communicators. Idempotent.
   void close();

@@ -59,7 +59,7 @@ class GroupBoard {
   bool holds(Since Member::*since, std::uint64_t sequence) const;
   /// For the batch after which a rank has something. The first call counts.
   void set(Since Member::*since, std::uint64_t sequence) const;
-  /// Once all ranks are able: whether no two of them have the same GPU.
+  /// True if no two ranks have the same GPU. Call it once all ranks are able.
   bool are_places_distinct() const;
 
   /// This rank's NCCL. Wakes the other ranks' threads.
@@ -68,10 +68,10 @@ class GroupBoard {
   std::vector<int> versions() const;
 
   using Id = std::array<char, 128>;
-  /// For the first rank: what the others find the communicator by. Wakes their threads.
+  /// The first rank sets it: the others find the communicator by this id. Wakes their threads.
   void set_id(const Id& id) const;
   bool has_id() const;
-  /// Once it is there.
+  /// Call it once `has_id` is true.
   const Id& id() const;
 
   /// This rank gets no communicator. Longer text is cut; the first call counts. Wakes the threads.

@@ -54,12 +54,12 @@ class Channel {
   }
   /// The bytes that are left to write to the connection.
   std::size_t unwritten_bytes() const { return link_ ? link_->unwritten_bytes() : 0; }
-  /// When to call `flush` though nothing was sent.
+  /// The time at which to call `flush` though nothing was sent.
   std::optional<base::Clock::time_point> due() const;
   /// Calls `take` with every message that has arrived, not verified yet. A text: the connection has
   /// ended, and why. Throws `internal` for what does not follow the protocol.
   std::optional<std::string> receive(const Delivery::Take& take);
-  /// As of net::Connection.
+  /// See `net::Connection::has_refused`.
   bool has_refused() const { return link_ && link_->has_refused(); }
   /// As of net::LinkEnd.
   std::optional<std::string> beat(const net::Heartbeat& heartbeat) {

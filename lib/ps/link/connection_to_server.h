@@ -13,7 +13,7 @@ class ConnectionToServer : public LinkOrChannel<LinkToServer> {
  public:
   using LinkOrChannel::LinkOrChannel;
 
-  /// As of `LinkToServer`.
+  /// Blocks and throws as the constructor of `LinkToServer` does.
   void connect(net::ProvenPeer peer, const base::Patience& patience);
   /// Elements travel through memory that both ends share.
   bool shares_memory() const { return link_ && link_->shares_memory(); }

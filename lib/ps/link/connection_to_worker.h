@@ -15,12 +15,12 @@ class ConnectionToWorker : public LinkOrChannel<LinkToWorker> {
 
   using LinkOrChannel::LinkOrChannel;
 
-  /// As of `LinkToWorker`.
+  /// Throws as the constructor of `LinkToWorker` does.
   void connect(net::ProvenPeer peer);
   const std::string& peer_address() const { return address_; }
 
   void send(const Answer& answer);
-  /// As of net::LinkEnd.
+  /// See `net::LinkEnd::set_reading`.
   void set_reading(bool wanted);
   /// If a worker's connection ends, the scheduler decides whether the worker is lost. Throws
   /// `internal` for bytes that are no request, or do not come from this worker.

@@ -46,10 +46,10 @@ class Delivery {
   void send(net::Bytes message, Time now, const Transmit& transmit);
   /// Sends the messages again that are due.
   void resend(Time now, const Transmit& transmit);
-  /// Over another connection: tells the other end how far each has come, whether or not anything is
-  /// owed, and sends again all that is kept.
+  /// Begins over another connection: tells the other end how far each has come, whether or not
+  /// anything is owed, and sends again all that is kept.
   void resend_all(Time now, const Transmit& transmit);
-  /// When `resend` has something to do.
+  /// The time at which `resend` has something to do.
   std::optional<Time> due() const;
   /// Acknowledges the messages that have arrived, if the other end keeps messages and does not know
   /// it yet.

@@ -36,7 +36,7 @@ class LinkOrChannel {
     if (keeps()) return channel_.unwritten_bytes();
     return link_ ? link_->unwritten_bytes() : 0;
   }
-  /// As of `Channel`.
+  /// See `Channel::due`.
   std::optional<base::Clock::time_point> due() const { return channel_.due(); }
 
  protected:

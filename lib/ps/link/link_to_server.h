@@ -30,7 +30,7 @@ class LinkToServer {
   /// `internal` for bytes that are no answer.
   std::optional<std::string> receive(const std::function<void(const Answer&)>& take);
 
-  /// In a forked child: closes the child's copy of the socket.
+  /// A forked child calls it. Closes the child's copy of the socket.
   void abandon() { link_.abandon(); }
 
  private:

@@ -25,7 +25,7 @@ class LinkToWorker {
   /// Calls `take` with every request. Returns a text with the reason if the link has ended. Throws
   /// `internal` for bytes that are no request.
   std::optional<std::string> receive(const std::function<void(const ToServer&)>& take);
-  /// As of net::Connection.
+  /// See `net::Connection::has_refused`.
   bool has_refused() const { return link_.has_refused(); }
 
  private:

@@ -58,12 +58,12 @@ class SchedulerLink {
 
   void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
   void flush() TUTTI_EXCLUDES(mutex_);
-  /// When to call `flush` though nothing was sent.
+  /// The time at which to call `flush` though nothing was sent.
   std::optional<base::Clock::time_point> due() const TUTTI_EXCLUDES(mutex_);
   /// Call it when its event has come. A worker's connection may end after `End`, a server's after
   /// `Over`.
   void receive(const std::function<void(const FromScheduler&)>& take) TUTTI_EXCLUDES(mutex_);
-  /// When to call `beat`, which does nothing before.
+  /// The time at which to call `beat`, which does nothing before.
   base::Clock::time_point next_beat() const TUTTI_EXCLUDES(mutex_);
   void beat() TUTTI_EXCLUDES(mutex_);
   /// From now on heartbeats leave even while nobody calls `beat`; `beat_here` ends this.

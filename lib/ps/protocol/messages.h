@@ -131,9 +131,9 @@ using ToScheduler = std::variant<Register, BarrierArrival, Locate, Goodbye, Fini
 struct Refused {
   Failure failure;
 };
-/// To a worker: all are there, and the servers begin.
+/// Tells a worker that all nodes are there and that the servers begin.
 struct Gathered {};
-/// To a server: all are there. To a worker: and all servers are ready.
+/// Tells a server that all nodes are there. Tells a worker that, besides, all servers are ready.
 struct Welcome {
   struct ServerAddress {
     std::string address;
@@ -160,7 +160,7 @@ struct Welcome {
   std::uint64_t begins_with = 0;  ///< of a server: the job of the state that it is to begin with
   std::string doubt{};            ///< of a worker: a doubt about that state
 };
-/// To a server: all servers are ready, so its prepared state takes the place of its old one.
+/// Tells a server that all servers are ready, so its prepared state takes the place of its old one.
 struct Begin {};
 /// Where the pieces of a value are: piece i, shard i of `pieces`. They go round the servers, so
 /// that what many pieces take here does not grow with their number; but of a value that servers
@@ -192,9 +192,10 @@ struct Lost {
 };
 /// All workers have finished: the store is over.
 struct End {};
-/// To a server, some time after `End`: workers create another store, so it registers anew.
+/// Tells a server, some time after `End`, that workers create another store, so it registers anew.
 struct Another {};
-/// To a server, some time after `End`: all workers' processes have ended, so the job is over.
+/// Tells a server, some time after `End`, that all workers' processes have ended, so the job is
+/// over.
 struct Over {};
 /// A durable server is lost. The job waits for it.
 struct Away {
@@ -207,7 +208,7 @@ struct Returned {
   std::string address;
   std::uint16_t port = 0;
 };
-/// To a worker's process: answers its `Stay`.
+/// Answers the `Stay` of a worker's process.
 struct Staying {
   std::uint64_t membership = 0;  ///< not 0
 };

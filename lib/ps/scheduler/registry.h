@@ -37,8 +37,8 @@ class Registry {
   std::vector<int> servers_away() const;
   /// The server has been away for too long, for this time: it is lost.
   void give_up_on_server(int rank, base::Clock::duration limit);
-  /// Once all have come: the servers that are away, or that read or write the state with which they
-  /// begin.
+  /// The servers that are away, or that read or write the state with which they begin. Call it once
+  /// all have come.
   std::vector<int> servers_not_ready() const;
   /// The servers have not begun within this time: the job ends.
   void give_up_beginning(base::Clock::duration limit);

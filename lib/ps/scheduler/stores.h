@@ -25,7 +25,7 @@ class Stores {
 
   Stores(JobSize size, std::uint64_t big_count, Registry::Send send, NewId new_id);
 
-  /// As of Registry.
+  /// These three do as the functions of the same names in Registry.
   void receive(Node node, const ToScheduler& message);
   void lose(Node node, const std::string& reason);
   void stop(const std::string& reason);

@@ -25,10 +25,11 @@ class ServerPost {
   /// Readable when something has arrived, SIGTERM too.
   const base::Fd& descriptor() const { return poller_.descriptor(); }
   bool is_over() const { return link_ && link_->is_over(); }
-  /// When a store is over: blocks until workers create another one. False: all of them have ended.
+  /// Blocks until workers create another store. False: all of them have ended. Call it when a store
+  /// is over.
   bool waits_for_another();
-  /// When a store is over, and something may have arrived. Throws what ends the job for this
-  /// process; closes the connection when the job is over.
+  /// Reads what has arrived. Throws what ends the job for this process, and closes the connection
+  /// when the job is over. Call it when a store is over and something may have arrived.
   void hear();
   /// Says why this process ends, if it is connected.
   void leave(const std::string& reason) noexcept;

@@ -29,7 +29,7 @@ class Membership {
   void check(base::Clock::duration patience = {});
   /// Whether it has thrown.
   bool has_ended() const { return ended_.has_value(); }
-  /// In a forked child: closes its copy of the connection.
+  /// A forked child calls it. Closes the child's copy of the connection.
   void abandon() { link_.abandon(); }
 
   int rank = -1;  ///< of the stores so far; -1: there was none

@@ -115,7 +115,7 @@ class OutstandingRequests {
   std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
   Window window_;
   Recalls recalls_;
-  /// When calls for these keys ended that had taken most of their time.
+  /// By key: the time when the last call ended that had taken more than half of the timeout.
   std::map<Key, base::Clock::time_point> slow_;
   base::Clock::duration next_report_;
 };

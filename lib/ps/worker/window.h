@@ -32,7 +32,7 @@ class Window {
   void answer(std::size_t server, std::size_t bytes, Time now);
   /// Widens it if something has been held back, and no answer came for so long.
   void look(Time now);
-  /// When `look` has something to do, unless an answer comes before.
+  /// The time at which `look` has something to do, unless an answer comes before.
   std::optional<Time> due() const;
 
  private:

@@ -82,7 +82,8 @@ class Worker {
   /// Nodes that were lost since the start.
   int lost_nodes() const { return lost_nodes_; }
   Counters counters() const;
-  /// In a forked child, where there is no thread: forgets it and closes the child's connections.
+  /// A forked child, where the thread does not exist, calls it. Forgets the thread and closes the
+  /// child's connections.
   void abandon();
 
  private:
