@@ -19,12 +19,12 @@
 namespace tutti::collective {
 
 /// All-to-all of one batch, in chunks. In each chunk every pair of ranks moves its share of it
-/// (`Shares`); where a share is empty nothing moves.
+/// (`Shares`). An empty share takes no message and no copy.
 ///
 /// 1. Copy in: this rank copies its shares for the other ranks into its staging buffer, one after
 ///    the other, by receiver.
-/// 2. Between nodes: it sends those for ranks of other nodes straight to these ranks, and receives
-///    theirs into the second half of its staging buffer.
+/// 2. Between nodes: it sends its shares for ranks of other nodes straight to these ranks, and
+///    receives theirs into the second half of its staging buffer.
 /// 3. Copy out: it copies its shares out of the staging buffers of the ranks of its node and out of
 ///    what has arrived. On the host its share for itself comes straight from its input.
 ///
@@ -36,7 +36,7 @@ class AllToAll final : public Mover {
   AllToAll(const topology::Topology& topology, const shm::NodeMemory& memory,
            mpi::Communicator* communicator, const Tuning& tuning, int stream);
 
-  /// From now on stages are recorded there, which outlives it.
+  /// From now on stages are recorded in the timeline, which outlives it.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
   /// Starts on a batch, which is not empty and stays in place until it is done. `before` counts the

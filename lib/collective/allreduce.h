@@ -76,7 +76,7 @@ class Allreduce final : public Mover {
     return [this, side](CopyStage::Mark mark) { return ends_->is_over(side, mark); };
   }
   const Chunks& chunks() const { return layout_.chunks(); }
-  /// What this rank sums of a chunk, in elements of the chunk.
+  /// The part of a chunk that this rank sums, in elements of the chunk.
   topology::Range slice(std::uint64_t chunk) const;
   Exchange& exchange(std::uint64_t chunk) const { return lane_.exchange(chunks().number(chunk)); }
   std::byte* result(std::uint64_t chunk, std::size_t element) const;

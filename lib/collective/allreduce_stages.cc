@@ -254,7 +254,7 @@ void Allreduce::raise_reduced() {
   memory_.raise(&shm::RankBlock::reduced, chunks().number(exchanged_));
 }
 
-/// What this rank copies out of a chunk.
+/// The elements of a chunk that this rank copies out.
 topology::Range Allreduce::wanted_out(std::uint64_t chunk) const {
   if (route_.own_column_out) return layout_.column(chunk, topology_.rank);
   return {0, layout_.size(chunk)};

@@ -81,7 +81,7 @@ class Engine {
   std::size_t buffer_bytes() const;
   /// The most it can hold if all nodes are as large as this rank's.
   static std::size_t most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning);
-  /// What moves, what is waited for, and which ranks hold it up.
+  /// Says which batches move, what they wait for, and which ranks hold them up.
   std::string describe() const;
 
  private:

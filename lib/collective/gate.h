@@ -20,7 +20,8 @@ namespace tutti::collective {
 /// One thread at a time drives it; nothing blocks.
 class Gate {
  public:
-  /// What a gate carries: this batch's data, the `sequence`-th batch of the session. Null: nothing.
+  /// The data that a gate carries: that of this batch, the `sequence`-th of the session. A null
+  /// `batch` means no data.
   struct Payload {
     const Batch* batch = nullptr;
     std::uint64_t sequence = 0;

@@ -48,9 +48,9 @@ class LeaderGate {
   bool is_sending() const { return !sending_.empty(); }
   /// Forgets the gate that `arrive` was called for.
   void withdraw() { waiting_ = false; }
-  /// What the closed gate has brought, until the next arrival.
+  /// The data that the closed gate has brought. It is valid until the next arrival.
   Piggyback& piggyback() { return piggyback_; }
-  /// Of blocks, sent by this rank.
+  /// The bytes of blocks that this rank has sent.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::string describe() const;
 
@@ -80,7 +80,8 @@ class LeaderGate {
     std::vector<Stream> streams;  ///< the index is the tag
     std::vector<Sending> sending;
   };
-  /// Of each round, the end of its streams; the first round's begin where `begin` says.
+  /// The streams of each round end where its element of `ends` says. Those of the first round begin
+  /// at `begin`.
   struct Rounds {
     std::size_t begin = 0;
     std::vector<std::size_t> ends;

@@ -28,7 +28,7 @@ class Piggyback {
     passed_on,
   };
 
-  /// What a message has before its blocks, at the most.
+  /// The most bytes that a message has before its blocks.
   static constexpr std::size_t header_bytes = 16;
 
   struct Load {
@@ -53,16 +53,17 @@ class Piggyback {
   static bool may_sum(std::size_t nodes);
   /// The largest block with which no message is longer than MPI sends at once.
   static std::size_t most_block(Kind kind, std::size_t nodes);
-  /// What it holds.
+  /// The memory that it holds.
   static std::size_t buffer_bytes(std::size_t nodes);
 
   const std::vector<Round>& rounds() const { return rounds_; }
   /// Takes a copy of the block, which is no longer than `most_block`.
   void load(const Load& load);
   Kind kind() const { return kind_; }
-  /// Of this round's message, when all rounds before it are over.
+  /// The bytes of this round's message, without its header. Call it when all rounds before it are
+  /// over.
   std::span<const std::byte> outgoing(const Round& round) const;
-  /// What this round's message brought, of the length that its sender sent.
+  /// Takes the bytes that this round's message brought, as many as its sender sent.
   void take(const Round& round, const std::byte* message);
 
   /// Behind the last round, until the next load. Gathered: a node's block, which the caller may

@@ -6,10 +6,10 @@
 
 namespace tutti::collective {
 
-/// The elements that a batch moves of an all_to_all. All of its elements are seen to pass within
-/// one *length*: the elements of the busiest rank, which is the one that sends or receives most. In
-/// a stretch of the length every pair of ranks moves the same fraction of its elements, up to
-/// rounding. So all ranks are busy in every part and chunk. Plain data.
+/// The elements of an all_to_all that one batch moves. The *length* of an all_to_all is the number
+/// of elements of its busiest rank, the one that sends or receives most. A batch moves a stretch of
+/// this length. In it every pair of ranks moves the same fraction of its elements, up to rounding.
+/// So all ranks are busy in every part and chunk. Plain data.
 struct Shares {
   std::span<const std::size_t> counts;  ///< elements, by sender and then by receiver
   int ranks = 0;
@@ -24,7 +24,7 @@ struct Shares {
   /// `stretch`; consecutive parts have consecutive elements. The shares that a rank sends or
   /// receives are at most `part.size() + ranks` elements together.
   topology::Range share(int from, int to, topology::Range part) const;
-  /// Those that move in the whole stretch.
+  /// The elements that move in the whole stretch.
   topology::Range share(int from, int to) const { return share(from, to, {0, stretch.size()}); }
 };
 

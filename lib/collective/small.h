@@ -17,8 +17,8 @@ namespace tutti::collective {
 /// before it arrives at the gate, so that all inputs are there once the gate has closed.
 ///
 /// On one node each rank then computes its whole result by itself: the only wait is the gate's. If
-/// ranks outnumber processors that would do the same work many times over; there, unless the batch
-/// is tiny, the ranks that run first compute an allreduce for all (`sum_together`).
+/// ranks outnumber processors, that would do the same work many times over. In that case the ranks
+/// that run first compute an allreduce for all (`sum_together`), unless the batch is tiny.
 ///
 /// With several nodes each leader sums the inputs of its node's ranks, and the sums are piggybacked
 /// on the gate's messages. Each leader writes the whole result where its own input was. No message
@@ -33,15 +33,18 @@ class Small {
         sum_(memory.layout().eager_bytes),
         sum_of_nodes_(topology) {}
 
-  /// Before the gate of the batch, the `sequence`-th of the session.
+  /// Puts this rank's input into shared memory. Call it before the gate of the batch, the
+  /// `sequence`-th of the session.
   void put(const Batch& batch, std::uint64_t sequence) const;
-  /// On a leader, with several nodes: what the gate is to carry, out of what its ranks have put.
+  /// Returns the data that the gate is to carry, made from the inputs of the node's ranks. A leader
+  /// calls it, with several nodes.
   Piggyback::Load pack(const Batch& batch, std::uint64_t sequence);
-  /// The same, afterwards: makes the result out of what came with the gate.
+  /// Makes the result from the data that came with the gate. A leader calls it after the gate, with
+  /// several nodes.
   void unpack(const Batch& batch, std::uint64_t sequence, Piggyback& piggyback);
-  /// Behind the gate.
+  /// Finishes the batch on this rank. Call it after the gate.
   void finish(const Batch& batch, std::uint64_t sequence);
-  /// Held outside the node's memory.
+  /// The bytes that it holds outside the node's memory.
   std::size_t buffer_bytes() const { return sum_.capacity(); }
 
  private:

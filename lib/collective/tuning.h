@@ -7,7 +7,7 @@
 
 namespace tutti::collective {
 
-/// What the ranks of a node run on.
+/// The hardware on which the ranks of a node run.
 struct Machine {
   /// The part of the shared last-level cache that ranks can count on; the smallest of all nodes.
   std::size_t cache_bytes = 0;

@@ -60,19 +60,19 @@ using TransferAction = std::variant<Post, MoveOut, MoveIn, Take, TransferDone>;
 /// take the actions.
 ///
 /// A send is announced to its receiver, and its elements move once a receive of the same tag has
-/// come. Sends and receives between two ranks meet in the order in which they were called; a
+/// come. Sends and receives between two ranks meet in the order in which they were called. A
 /// receive from any rank takes the send that was announced first. The receiver says when it has
 /// everything, and so each call ends on both ranks.
 ///
 /// The elements of a small send go along with its announcement, if this rank's other elements for
 /// that rank have arrived. The receiver keeps them until a receive comes. Its answer must come
-/// before the sender gives the send up: both calls would end differently otherwise. So a receiver
-/// that hears late of such a send first asks whether it still stands.
+/// before the sender gives the send up, because otherwise the two calls would end differently. So a
+/// receiver that hears late of such a send first asks whether it still stands.
 ///
-/// A call that is given up keeps its place in that order: its counterpart ends with the same error,
-/// for otherwise that one would take what was meant for another. A send that was given up counts as
-/// announced before those that wait. A receive from any rank that was given up ends the next send
-/// of its tag, whichever rank makes it.
+/// A call that is given up keeps its place in that order, and its counterpart ends with the same
+/// error. Otherwise the counterpart would take the elements that were meant for another call. A
+/// send that was given up counts as announced before those that wait. A receive from any rank that
+/// was given up ends the next send of its tag, whichever rank makes it.
 class Endpoint {
  public:
   /// `limit`: how long a call waits for the other rank's, and once they have met, for elements to
@@ -83,31 +83,31 @@ class Endpoint {
   void pass_time(SessionTime now) { now_ = now; }
   void send(TransferId call, const Envelope& envelope);
   void receive(TransferId call, const Envelope& envelope);
-  /// A frame has arrived; those of a rank that is gone are late, and mean nothing. Throws
-  /// `internal` for what no endpoint says. `elements`: of an eager send, which was posted at
-  /// `posted_after` at the earliest.
+  /// A frame has arrived. Frames of a rank that is gone are late, and mean nothing. Throws
+  /// `internal` for a frame that no endpoint sends. `elements` are those of an eager send, which
+  /// was posted at `posted_after` at the earliest.
   void hear(int from, const Frame& frame, Elements elements = {}, SessionTime posted_after = {});
   /// Some elements have moved on to that rank, or come from there.
   void note_sent(int to) { peer(to).sent_at = now_; }
   void note_received(int from) { peer(from).received_at = now_; }
   /// The elements that `MoveIn` asked for have come.
   void note_arrived(TransferId call);
-  /// The rank has left the store. Call it after `hear` for all that has come from it. Where frames
-  /// may still be on their way, it is for a rank of which nothing was heard: others say `left`.
+  /// The rank has left the store. Call it after `hear` for all that has come from it. If frames may
+  /// still be on their way, call it only for a rank of which nothing was heard: others say `left`.
   void note_departed(int rank);
-  /// This rank closes its store: calls that have not met fail with `aborted`; the others go on. An
-  /// eager send ends once its receiver says whether it has met, or after a moment.
+  /// This rank closes its store. Calls that have not met fail with `aborted`, and the others go on.
+  /// An eager send ends once its receiver says whether it has met, or after a moment.
   void close();
-  /// After `close`: every call is over, and the others know it.
+  /// `close` was called, every call is over, and the others know it.
   bool has_left() const { return left_; }
-  /// Gives up the calls that have waited too long. After `hear` for all that has come.
+  /// Gives up the calls that have waited too long. Call it after `hear` for all that has come.
   void give_up_late_calls();
-  /// Throws `timeout`, which names the other rank, if calls have met but nothing of their elements
-  /// has moved for that time. Such a call cannot be given up alone, for the elements of the
-  /// next call between the two ranks follow its own. To be called after all `note_sent` and
+  /// Throws `timeout`, which names the other rank, if calls have met but none of their elements
+  /// have moved for that time. Such a call cannot be given up alone, because the elements of the
+  /// next call between the two ranks follow its own. Call it after all `note_sent` and
   /// `note_received`.
   void check_transfers() const;
-  /// When `give_up_late_calls` and `check_transfers` want to be called at the latest.
+  /// The time by which to call `give_up_late_calls` and `check_transfers`.
   std::optional<SessionTime> next_tick() const;
 
   std::vector<TransferAction> take_actions();
@@ -139,7 +139,8 @@ class Endpoint {
     SessionTime since{};
     std::optional<SessionTime> met_at{};  ///< when a receive has come for it
     bool eager = false;
-    /// When this rank took an eager send back: the receiver has not said whether that was in time.
+    /// The time at which this rank took an eager send back. The receiver has not said whether that
+    /// was in time.
     std::optional<SessionTime> cancelled_at{};
   };
   struct Receive {
@@ -149,7 +150,8 @@ class Endpoint {
     int from = any_peer;  ///< whose send it has met
     std::uint64_t number = 0;
     SessionTime met_at{};
-    /// Of an eager send that it has met, until the sender says that it still stands.
+    /// The elements of an eager send that it has met, until the sender says that the send still
+    /// stands.
     std::optional<Elements> elements{};
 
     bool has_met() const { return from != any_peer; }
@@ -180,13 +182,13 @@ class Endpoint {
   bool meet_first(Receive& receive);
   /// False: they differ, or it has the elements already, and the receive is over.
   bool meet(Receive& receive, Arrival arrival);
-  /// Its sender cannot have given it up yet.
+  /// True if its sender cannot have given it up yet.
   bool is_recent(const Arrival& arrival) const;
   void give(const Receive& receive, int from, std::uint64_t number, Elements elements);
   void give_up(const Send& send);
-  /// The send that it would have met was given up.
+  /// Ends a receive because the send that it would have met was given up.
   void finish_with(const Receive& receive, int from);
-  /// When it has waited too long for the other call, or for elements to move.
+  /// The time at which it has waited too long for the other call, or for elements to move.
   SessionTime due(const Send& send) const;
   SessionTime due(const Receive& receive) const;
   void leave_if_done();

@@ -6,8 +6,8 @@
 
 namespace tutti::p2p {
 
-/// Calls of one kind that ended before their counterparts came, and wait to take those with them:
-/// a number of calls for each rank and tag.
+/// The calls of one kind that ended before their counterparts came. Each ends its counterpart when
+/// that comes. They are only counted, by rank and tag.
 class GivenUp {
  public:
   /// `rank`: the other rank of the call; of a receive also `any_peer`.

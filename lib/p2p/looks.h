@@ -7,7 +7,8 @@ namespace tutti::p2p {
 /// Since the start of the session.
 using SessionTime = std::chrono::nanoseconds;
 
-/// When a rank has looked for frames: how old those can be that it finds.
+/// Keeps the times at which a rank has looked for frames, and so knows how old a frame can be that
+/// it finds.
 class Looks {
  public:
   /// `settling`: how long it may take until looks have brought in all that was there before.

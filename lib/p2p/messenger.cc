@@ -111,7 +111,7 @@ void Messenger::hear() {
   for (const int rank : news_.received_from) endpoint_.note_received(rank);
   for (const TransferId call : news_.arrived) endpoint_.note_arrived(call);
   for (const int rank : departed_) {
-    // Of another node frames may still be on their way, and `left` is the last of them.
+    // Frames of another node may still be on their way, and `left` is the last of them.
     if (!is_here(rank) && endpoint_.has_heard(rank)) continue;
     endpoint_.note_departed(rank);
     if (is_here(rank)) node_.forget(rank);

@@ -16,8 +16,8 @@
 
 namespace tutti::p2p {
 
-/// Passes tensors between pairs of ranks: carries out what the endpoint says over the carriers. One
-/// thread at a time uses it; nothing blocks.
+/// Passes tensors between pairs of ranks: carries out the endpoint's actions over the carriers. One
+/// thread at a time uses it. No function blocks.
 class Messenger {
  public:
   /// Whether a rank closes its store: everything that it ever posted on this node is there.
@@ -27,8 +27,8 @@ class Messenger {
   Messenger(const topology::Topology& topology, SessionTime limit, PairMemory& memory,
             const BetweenNodes& between_nodes, IsClosing is_closing);
 
-  /// To be called before a send or a receive; `rank` may be `any_peer`. Throws `internal` where
-  /// there is no memory for what moves.
+  /// Call it before a send or a receive. `rank` may be `any_peer`. Throws `internal` if there is no
+  /// memory for the rings or buffers.
   void open(int rank, Carrier::Use use);
   /// The memory stays until the call is over, or until nobody calls `step` any more.
   void send(SessionTime now, TransferId call, const Envelope& envelope,
@@ -37,19 +37,19 @@ class Messenger {
                std::span<std::byte> data);
   /// See Endpoint::close.
   void close(SessionTime now);
-  /// After `close`: every call is over, and the others can see it.
+  /// `close` was called, every call is over, and the others can see it.
   bool has_left() const { return endpoint_.has_left() && !node_.has_outbox(); }
 
   /// Looks at everything that may have changed. True: something moved. Throws `timeout` when the
   /// elements of a call have stopped moving, see Endpoint::check_transfers: the store must end.
   bool step(SessionTime now);
-  /// Calls that are over, since the last time.
+  /// The calls that have ended since the last call of this function.
   std::vector<TransferDone> take_finished() { return std::exchange(finished_, {}); }
 
   bool empty() const { return data_.empty(); }
   /// Elements are on their way: somebody must go on with `step`.
   bool is_moving() const { return node_.is_moving() || (remote_ && remote_->is_moving()); }
-  /// Some of them between nodes.
+  /// Elements are on their way between nodes.
   bool is_moving_between_nodes() const { return remote_ && remote_->is_moving(); }
   /// Something is awaited that rings no bell.
   bool is_polling() const { return remote_ && (waits_between_nodes_ > 0 || remote_->is_sending()); }

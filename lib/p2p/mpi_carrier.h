@@ -28,7 +28,7 @@ class MpiCarrier final : public Carrier {
  public:
   explicit MpiCarrier(const BetweenNodes& where);
 
-  /// From now on a receive for a frame of that rank's is posted.
+  /// From now on a receive for a frame of that rank is posted.
   void open(int rank, Use use) override;
   void post(int to, const Frame& frame, std::span<const std::byte> elements) override;
   void send(int to, std::span<const std::byte> data) override;
@@ -36,7 +36,7 @@ class MpiCarrier final : public Carrier {
   bool step(News& news) override;
   std::size_t buffer_bytes() const override;
 
-  /// Something is on its way that MPI must be called for.
+  /// Something is on its way, so MPI must be called.
   bool is_sending() const { return sending_ > 0; }
   /// Elements come or go.
   bool is_moving() const { return moving_ > 0; }

@@ -24,7 +24,7 @@ class NodeCarrier final : public Carrier {
   bool step(News& news) override;
   std::size_t buffer_bytes() const override;
 
-  /// The rank has left: what would go there is dropped.
+  /// The rank has left: frames and elements for it are dropped.
   void forget(int rank);
   /// Frames wait for room.
   bool has_outbox() const { return waiting_frames_ > 0; }

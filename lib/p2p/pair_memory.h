@@ -33,8 +33,8 @@ class PairMemory {
   int local_size() const { return static_cast<int>(doorbells_.size()); }
   int local_index() const { return local_index_; }
 
-  /// Reserve a ring from this rank to another. Both throw `internal` where memory is short, and do
-  /// nothing again.
+  /// Reserve a ring from this rank to another. Both throw `internal` if memory is short, and do
+  /// nothing if the ring is reserved.
   void reserve_frames(int to);
   void reserve_data(int to);
   std::size_t reserved_bytes() const { return reserved_bytes_; }
