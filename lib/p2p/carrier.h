@@ -11,7 +11,7 @@ namespace tutti::p2p {
 struct Letter {
   int from = 0;
   Frame frame;
-  Elements elements{};
+  Payload elements{};
 };
 
 /// The frames and elements that have come through a carrier since the last look.

@@ -122,7 +122,7 @@ bool Endpoint::meet(Receive& receive, Arrival arrival) {
   return true;
 }
 
-void Endpoint::give(const Receive& receive, int from, std::uint64_t number, Elements elements) {
+void Endpoint::give(const Receive& receive, int from, std::uint64_t number, Payload elements) {
   actions_.emplace_back(Take{receive.call, std::move(elements)});
   post(from, Frame::Kind::done, number);
   finish(receive.call, from);
@@ -144,7 +144,7 @@ std::deque<Endpoint::Receive>::iterator Endpoint::find_receive(int from, std::ui
   });
 }
 
-void Endpoint::hear(int from, const Frame& frame, Elements elements, SessionTime posted_after) {
+void Endpoint::hear(int from, const Frame& frame, Payload elements, SessionTime posted_after) {
   if (peer(from).gone) return;
   peer(from).heard = true;
   switch (frame.kind) {

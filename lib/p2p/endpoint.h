@@ -45,7 +45,7 @@ struct MoveIn {
 /// These are the elements of this receive.
 struct Take {
   TransferId call = 0;
-  Elements elements;
+  Payload elements;
 };
 /// The call is over.
 struct TransferDone {
@@ -86,7 +86,7 @@ class Endpoint {
   /// A frame has arrived. Frames of a rank that is gone are late, and mean nothing. Throws
   /// `internal` for a frame that no endpoint sends. `elements` are those of an eager send, which
   /// was posted at `posted_after` at the earliest.
-  void hear(int from, const Frame& frame, Elements elements = {}, SessionTime posted_after = {});
+  void hear(int from, const Frame& frame, Payload elements = {}, SessionTime posted_after = {});
   /// Some elements have moved on to that rank, or come from there.
   void note_sent(int to) { peer(to).sent_at = now_; }
   void note_received(int from) { peer(from).received_at = now_; }
@@ -152,7 +152,7 @@ class Endpoint {
     SessionTime met_at{};
     /// The elements of an eager send that it has met, until the sender says that the send still
     /// stands.
-    std::optional<Elements> elements{};
+    std::optional<Payload> elements{};
 
     bool has_met() const { return from != any_peer; }
   };
@@ -160,7 +160,7 @@ class Endpoint {
   struct Arrival {
     int from = 0;
     Frame frame;
-    Elements elements;  ///< of an eager send
+    Payload elements;  ///< of an eager send
     SessionTime posted_after{};
   };
 
@@ -184,7 +184,7 @@ class Endpoint {
   bool meet(Receive& receive, Arrival arrival);
   /// True if its sender cannot have given it up yet.
   bool is_recent(const Arrival& arrival) const;
-  void give(const Receive& receive, int from, std::uint64_t number, Elements elements);
+  void give(const Receive& receive, int from, std::uint64_t number, Payload elements);
   void give_up(const Send& send);
   /// Ends a receive because the send that it would have met was given up.
   void finish_with(const Receive& receive, int from);

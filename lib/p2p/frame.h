@@ -12,7 +12,7 @@ namespace tutti::p2p {
 using TransferId = std::uint64_t;
 
 /// The elements of a small tensor, on their way with a frame.
-using Elements = std::vector<std::byte>;
+using Payload = std::vector<std::byte>;
 
 /// A message of the protocol between two ranks, of a size that divides a ring's. The frames from
 /// one rank to another arrive in order. The elements of tensors travel beside them, those of one

@@ -25,8 +25,8 @@ struct MpiCarrier::Buffers {
   std::vector<Frame*> free_frames;
   std::deque<std::vector<std::byte>> pieces;
   std::vector<std::byte*> free_pieces;
-  std::deque<Elements> inboxes;  ///< one for each rank that is open
-  std::unordered_map<const Elements*, std::unique_ptr<Elements>> eager;  ///< on their way
+  std::deque<Payload> inboxes;  ///< one for each rank that is open
+  std::unordered_map<const Payload*, std::unique_ptr<Payload>> eager;  ///< on their way
   std::size_t eager_bytes = 0;
 
   Frame* take_frame() {
@@ -41,17 +41,17 @@ struct MpiCarrier::Buffers {
     free_pieces.pop_back();
     return piece;
   }
-  Elements* take_inbox() { return &inboxes.emplace_back(sizeof(Frame) + EagerSends::largest); }
-  Elements* keep(const Frame& frame, std::span<const std::byte> elements) {
-    auto kept = std::make_unique<Elements>(sizeof frame + elements.size());
+  Payload* take_inbox() { return &inboxes.emplace_back(sizeof(Frame) + EagerSends::largest); }
+  Payload* keep(const Frame& frame, std::span<const std::byte> elements) {
+    auto kept = std::make_unique<Payload>(sizeof frame + elements.size());
     std::memcpy(kept->data(), &frame, sizeof frame);
     std::copy(elements.begin(), elements.end(), kept->begin() + sizeof frame);
     eager_bytes += kept->size();
-    Elements* const at = kept.get();
+    Payload* const at = kept.get();
     eager[at] = std::move(kept);
     return at;
   }
-  void drop(const Elements* sent) {
+  void drop(const Payload* sent) {
     eager_bytes -= sent->size();
     eager.erase(sent);
   }

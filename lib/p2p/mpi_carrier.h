@@ -52,8 +52,8 @@ class MpiCarrier final : public Carrier {
   };
   struct SentFrame {
     mpi::Requests::Id id = 0;
-    Frame* frame = nullptr;             ///< or
-    Elements* with_elements = nullptr;  ///< the bytes of a frame, then elements
+    Frame* frame = nullptr;            ///< or
+    Payload* with_elements = nullptr;  ///< the bytes of a frame, then elements
   };
   struct Incoming {
     TransferId call = 0;
@@ -61,7 +61,7 @@ class MpiCarrier final : public Carrier {
     std::size_t pieces = 0;     ///< asked for, not there
   };
   struct Peer {
-    Elements* inbox = nullptr;  ///< the bytes of a frame, then elements; null: not open
+    Payload* inbox = nullptr;  ///< the bytes of a frame, then elements; null: not open
     mpi::Requests::Id hearing = 0;
     std::deque<SentFrame> outbox;
     std::deque<std::span<const std::byte>> leaving;

@@ -109,9 +109,9 @@ bool NodeCarrier::take_frames(int from, News& news) {
   return moved;
 }
 
-Elements NodeCarrier::take_elements(int from, std::size_t count) {
+Payload NodeCarrier::take_elements(int from, std::size_t count) {
   net::ByteRing ring = memory_.data(from, me_);
-  Elements elements;
+  Payload elements;
   elements.reserve(count);
   for (const net::ConstBytes bytes : ring.readable()) {
     const auto part = bytes.first(std::min(bytes.size(), count - elements.size()));

@@ -49,7 +49,7 @@ class NodeCarrier final : public Carrier {
   int local(int rank) const;
   bool flush_frames(int to);
   bool take_frames(int from, News& news);
-  Elements take_elements(int from, std::size_t count);
+  Payload take_elements(int from, std::size_t count);
   bool move_out(int to, News& news);
   bool move_in(int from, News& news);
 

@@ -99,7 +99,7 @@ TEST_CASE(
     }
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const auto sent = bytes_of(numbers).first(counts[i] * 4);
-      CHECK(news.letters[i].elements == Elements(sent.begin(), sent.end()));
+      CHECK(news.letters[i].elements == Payload(sent.begin(), sent.end()));
     }
     node[1].receive(0, round, bytes_of(got));
     while (node[0].is_moving() || node[1].is_moving()) {

@@ -11,13 +11,13 @@ namespace tutti::p2p::test {
 namespace {
 
 /// Stands for the elements of an eager send: so many bytes, which say whose they are.
-Elements elements_of(TransferId call, std::size_t bytes) {
-  Elements elements(std::max(bytes, sizeof call));
+Payload elements_of(TransferId call, std::size_t bytes) {
+  Payload elements(std::max(bytes, sizeof call));
   std::memcpy(elements.data(), &call, sizeof call);
   return elements;
 }
 
-TransferId call_of(const Elements& elements) {
+TransferId call_of(const Payload& elements) {
   TransferId call = 0;
   std::memcpy(&call, elements.data(), sizeof call);
   return call;

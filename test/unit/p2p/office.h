@@ -57,7 +57,7 @@ class Office {
  private:
   struct Letter {
     Frame frame;
-    Elements elements;
+    Payload elements;
     SessionTime posted{};
   };
 
