@@ -5,11 +5,17 @@ from tutti import _objects
 from tutti.errors import InvalidArgumentError
 
 
+class Matrix(list):
+    """Counts as the extension takes them, by sender and then by receiver: nobody needs to look at each again."""
+
+
 def matrix(store, key, counts):
     """The counts as a list, by sender and then by receiver.
 
     A caller that passes this rank's row alone waits here until all ranks have passed theirs.
     """
+    if isinstance(counts, Matrix):
+        return counts
     numbers = np.asarray(counts)
     if not np.issubdtype(numbers.dtype, np.integer) and numbers.size:
         raise TypeError(f"all_to_all: counts are ints, not {counts!r}")

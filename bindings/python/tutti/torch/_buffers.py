@@ -29,21 +29,22 @@ def is_plain(tensor):
     return tensor.layout == torch.strided and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
-def start_of_storage(tensor):
-    return tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
-
-
 def in_row(tensors):
     """The memory of all tensors as one tensor, where they lie in one storage one after the other; else None."""
     first = tensors[0]
-    if not all(is_plain(tensor) and tensor.dtype == first.dtype for tensor in tensors):
+    if not is_plain(first):
         return None
-    start, end = start_of_storage(first), first.data_ptr()
+    dtype, size = first.dtype, first.element_size()
+    address, offset = first.data_ptr(), first.storage_offset()  # where the next one lies
     for tensor in tensors:
-        if tensor.data_ptr() != end or start_of_storage(tensor) != start:
+        if not is_plain(tensor) or tensor.dtype != dtype:
             return None
-        end += tensor.numel() * tensor.element_size()
-    return first.detach().as_strided((sum(tensor.numel() for tensor in tensors),), (1,))
+        if tensor.data_ptr() != address or tensor.storage_offset() != offset:
+            return None
+        count = tensor.numel()
+        address += count * size
+        offset += count
+    return first.detach().as_strided((offset - first.storage_offset(),), (1,))
 
 
 def joined(tensors, staging):
@@ -67,8 +68,9 @@ def written_rows(tensors, staging):
 
 def require_alike(tensors, tensor):
     """That a root has tensors of this one's size for all ranks."""
-    counts = sorted({one.numel() for one in (*tensors, tensor)})
-    if len(counts) > 1:
+    count = tensor.numel()
+    if any(one.numel() != count for one in tensors):
+        counts = sorted({one.numel() for one in (*tensors, tensor)})
         raise ValueError(f"torch.distributed: the tensors that the root lists have {', '.join(map(str, counts))} "
                          "elements, its own counted; all must have as many")
 

@@ -1,11 +1,13 @@
 """The store of a process group, and its ranks."""
 import atexit
+import functools
 import logging
 import weakref
 
 import numpy as np
 
 import tutti
+from tutti import _shares
 from tutti.torch import _buffers
 from tutti.torch._spares import Spares
 from tutti.torch._staging import Staging
@@ -41,6 +43,13 @@ def tell_of_unfinished():
 
 
 atexit.register(tell_of_unfinished)
+
+
+@functools.lru_cache(maxsize=64)
+def matrix(size, count, sender=None, receiver=None):
+    """So many elements from each rank of the store, or from this sender alone, to each, or to this receiver alone."""
+    return _shares.Matrix(count if sender in (None, source) and receiver in (None, target) else 0
+                          for source in range(size) for target in range(size))
 
 
 class Group:
@@ -100,20 +109,18 @@ class Group:
         if counts is not None:
             return self.calls.add_of("all_to_all", tensor.dtype, "told shares",
                                      lambda key: self.kv.all_to_all(key, tensor, whole, counts))
-        counts = np.full((self.size, self.size), tensor.numel() // self.size, np.int64)
+        counts = matrix(self.size, tensor.numel() // self.size)
         return self.calls.add_of("all_to_all", tensor.dtype, "shares",
                                  lambda key: self.kv.all_to_all(key, tensor, whole, counts), advice=ALIKE)
 
     def gather(self, tensor, whole, root):
         """Into `whole` at the root, a row for each of the store's ranks; elsewhere it has no elements."""
-        counts = np.zeros((self.size, self.size), np.int64)
-        counts[:, self.order[root]] = tensor.numel()
+        counts = matrix(self.size, tensor.numel(), receiver=self.order[root])
         return self.calls.add("gather", tensor, lambda key: self.kv.all_to_all(key, tensor, whole, counts), root)
 
     def scatter(self, whole, tensor, root):
         """From `whole` at the root, a row for each of the store's ranks; elsewhere it has no elements."""
-        counts = np.zeros((self.size, self.size), np.int64)
-        counts[self.order[root]] = tensor.numel()
+        counts = matrix(self.size, tensor.numel(), sender=self.order[root])
         return self.calls.add("scatter", tensor, lambda key: self.kv.all_to_all(key, whole, tensor, counts), root)
 
     def reduce_scatter(self, whole, tensor, op):
@@ -165,4 +172,6 @@ class Group:
 
     def by_store(self, rows):
         """Rows by c10d's ranks in the store's order."""
+        if self.is_ordered:
+            return rows
         return [row for _, row in sorted(zip(self.order, rows), key=lambda pair: pair[0])]

@@ -62,7 +62,7 @@ class Moving:
         """outputs: at the root for each input a tensor for each rank."""
         parts = []
         for i, tensor in enumerate(inputs):
-            whole, back = _buffers.rows_like(tensor, 0), None
+            whole, back = tensor.new_empty(0), None
             if self.rank() == opts.rootRank:
                 _buffers.require_alike(outputs[i], tensor)
                 whole, back = self._group.written_rows(outputs[i])
@@ -73,7 +73,7 @@ class Moving:
         """inputs: at the root for each output a tensor for each rank."""
         parts = []
         for i, output in enumerate(outputs):
-            whole, give_back = _buffers.rows_like(output, 0), None
+            whole, give_back = output.new_empty(0), None
             if self.rank() == opts.rootRank:
                 _buffers.require_alike(inputs[i], output)
                 whole, give_back = self._group.joined(inputs[i])
