@@ -46,7 +46,7 @@ class RunCase(unittest.TestCase):
                               timeout=170, check=False)
 
     def record(self, suite):
-        return json.loads(next((self.folder / "out").glob(f"*-{suite}.json")).read_text())
+        return json.loads(next((self.folder / "out").glob(f"*-{suite}*.json")).read_text())
 
     def assert_plotted(self, done, suite):
         if "has no matplotlib" not in done.stdout:
