@@ -23,4 +23,10 @@ class Ends:
         self.ended.append(worker)
         for link in self.links:
             if link.waits:
-                link.tell_ended([worker])
+                link.tell_ended(self.told_of(worker))
+
+    def told_of(self, worker):
+        """The first end comes with each later one, which may be its consequence. A process that has just begun to wait
+        may hear this message before the one that tells it of all ends so far.
+        """
+        return [worker] if worker is self.ended[0] else [self.ended[0], worker]

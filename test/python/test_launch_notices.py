@@ -126,10 +126,19 @@ class Launcher(unittest.TestCase):
         self.say(2, exit=0, told=False)
         self.say(0, waits=True)
         self.say(1, exit=137, told=False)
+        first = ["worker 2", "worker 2 on h2 ended with exit code 0"]
         self.assertEqual(self.heard(0), [
-            {"ended": [["worker 2", "worker 2 on h2 ended with exit code 0"]]},
-            {"ended": [["worker 1", "worker 1 on h1 was ended by signal 9 (SIGKILL), exit code 137"]]}])
+            {"ended": [first]},
+            {"ended": [first, ["worker 1", "worker 1 on h1 was ended by signal 9 (SIGKILL), exit code 137"]]}])
         self.assertEqual(self.heard(3), [])
+
+    def test_a_process_that_begins_to_wait_again_hears_of_the_first_end_before_what_followed_from_it(self):
+        self.say(0, waits=True)
+        self.say(1, exit=2, told=False)  # its helper passes that on to nobody: the process has just ended one wait
+        self.heard(0)
+        self.say(2, exit=1, told=False)
+        titles = [title for message in self.heard(0) for title, _ in message["ended"]]
+        self.assertEqual(titles, ["worker 1", "worker 2"])
 
     def test_a_process_that_waits_no_more_hears_nothing(self):
         self.say(0, waits=True)
