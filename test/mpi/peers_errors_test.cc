@@ -73,8 +73,10 @@ TEST_CASE("a call whose counterpart was given up ends in a timeout, and the call
   const int last = store->num_workers() - 1;
   const bool is_first = store->rank() == 0;
   const bool is_last = store->rank() == last;
-  Bytes mine(1000);
-  Bytes theirs(1000);
+  // The elements of the small one go along with its announcement.
+  const std::size_t bytes = GENERATE(1000, 20'000);
+  Bytes mine(bytes);
+  Bytes theirs(bytes);
   mine.fill(store->rank(), 1);
   if (is_first) {
     const Pending given_up[] = {store->send(mine.tensor(), last, 1),

@@ -31,7 +31,8 @@ std::vector<Letter> random_letters(std::mt19937_64& random, int ranks, std::size
     letter.to = (letter.from + 1 + draw(ranks - 1)) % ranks;
     letter.any = draw(4) == 0;
     letter.tag = letter.any ? 100 + static_cast<int>(i) : draw(3);
-    constexpr std::size_t sizes[] = {0, 1, 100, 5000, 5000, 150'000};
+    // The elements of the larger ones of these wait for their receive.
+    constexpr std::size_t sizes[] = {0, 1, 100, 5000, 16'384, 16'385, 150'000};
     letter.count = draw(40) == 0 ? 1'500'000 : sizes[draw(std::size(sizes))];
   }
   return all;
