@@ -22,7 +22,7 @@ thread_local unsigned held = 0;
 }  // namespace
 
 void LockOrder::enter(int level) {
-  const int highest = std::bit_width(held) - 1;
+  const int highest = static_cast<int>(std::bit_width(held)) - 1;
   if (highest >= level) report_order(highest, level);
   held |= 1U << level;
 }
