@@ -9,9 +9,9 @@ namespace tutti::p2p {
 
 /// A frame that has come from a rank, with the elements of an eager send.
 struct Letter {
-  int from = 0;
   Frame frame;
   Payload elements{};
+  int from = 0;
 };
 
 /// The frames and elements that have come through a carrier since the last look.

@@ -29,12 +29,12 @@ Endpoint::Endpoint(int rank, int size, SessionTime limit)
 
 void Endpoint::post(int to, Frame::Kind kind, std::uint64_t number, const Envelope& envelope) {
   peer(to).addressed = true;
-  actions_.emplace_back(Post{to,
-                             {.kind = kind,
-                              .dtype = envelope.dtype,
-                              .tag = envelope.tag,
-                              .number = number,
-                              .count = envelope.count}});
+  actions_.emplace_back(Post{.frame = {.kind = kind,
+                                       .dtype = envelope.dtype,
+                                       .tag = envelope.tag,
+                                       .number = number,
+                                       .count = envelope.count},
+                             .to = to});
 }
 
 void Endpoint::finish(TransferId call, int from, std::optional<Error> error) {
@@ -88,7 +88,7 @@ bool Endpoint::meet_first(Receive& receive) {
   return first == arrivals_.end() || meet(receive, take(first));
 }
 
-Endpoint::Arrival Endpoint::take(std::deque<Arrival>::iterator arrival) {
+Endpoint::Arrival Endpoint::take(const std::deque<Arrival>::iterator& arrival) {
   Arrival taken = std::move(*arrival);
   arrivals_.erase(arrival);
   kept_bytes_ -= taken.elements.size();

@@ -28,9 +28,9 @@ constexpr int any_peer = -1;
 
 /// The owner of an Endpoint does these things, in the order given.
 struct Post {
-  int to = 0;
   Frame frame;
   std::optional<TransferId> with{};  ///< the elements of this call go along
+  int to = 0;
 };
 /// Send the elements of this call, after the frames that were posted before.
 struct MoveOut {
@@ -177,7 +177,7 @@ class Endpoint {
   void hear_ready(Send& send);
   void hear_go(int from, const Frame& frame);
   void hear_revocation(int from, const Frame& frame);
-  Arrival take(std::deque<Arrival>::iterator arrival);
+  Arrival take(const std::deque<Arrival>::iterator& arrival);
   /// Meets the first arrival that it may take, if there is one. False: the receive is over.
   bool meet_first(Receive& receive);
   /// False: they differ, or it has the elements already, and the receive is over.

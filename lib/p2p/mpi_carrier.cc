@@ -116,7 +116,7 @@ bool MpiCarrier::step(News& news) {
 bool MpiCarrier::take_frames(int from, Peer& peer, News& news) {
   bool moved = false;
   while (requests_.take_finished(peer.hearing)) {
-    Letter letter{from, {}};
+    Letter letter{.frame = {}, .from = from};
     std::memcpy(&letter.frame, peer.inbox->data(), sizeof letter.frame);
     if (letter.frame.kind == Frame::Kind::eager) {
       const auto elements =

@@ -98,7 +98,7 @@ bool NodeCarrier::take_frames(int from, News& news) {
     for (std::size_t at = 0; at < bytes.size(); at += sizeof(Frame)) {
       Frame frame;
       std::memcpy(&frame, bytes.data() + at, sizeof frame);
-      Letter letter{ranks_[static_cast<std::size_t>(from)], frame};
+      Letter letter{.frame = frame, .from = ranks_[static_cast<std::size_t>(from)]};
       if (frame.kind == Frame::Kind::eager) letter.elements = take_elements(from, frame.bytes());
       news.letters.push_back(std::move(letter));
       moved = true;

@@ -82,8 +82,8 @@ std::string left_out(const Route& route) {
 
 struct Row {
   CollectiveKind kind;
-  const Site* site;
   enum { in_host, in_arenas, own_ends } memory;
+  const Site* site;
   const char* stages;
   const char* left_out;
 };
@@ -93,41 +93,41 @@ constexpr auto scatter = CollectiveKind::reduce_scatter;
 constexpr auto gather = CollectiveKind::allgather;
 
 constexpr Row table[] = {
-    {allreduce, &one_node, Row::in_host, "in staging, sum staged to result, out", ""},
-    {allreduce, &one_node, Row::in_arenas, "sum in place to all outputs", "copied_in copied_out "},
-    {allreduce, &two_ranks, Row::in_host, "in whole, sum staged to outputs", "copied_out "},
-    {allreduce, &two_ranks, Row::in_arenas, "sum in place to all outputs", "copied_in copied_out "},
-    {allreduce, &in_lane, Row::in_host, "in staging, sum staged to result, exchange, out", ""},
-    {allreduce, &in_lane, Row::in_arenas, "sum in place to result, exchange, deliver",
+    {allreduce, Row::in_host, &one_node, "in staging, sum staged to result, out", ""},
+    {allreduce, Row::in_arenas, &one_node, "sum in place to all outputs", "copied_in copied_out "},
+    {allreduce, Row::in_host, &two_ranks, "in whole, sum staged to outputs", "copied_out "},
+    {allreduce, Row::in_arenas, &two_ranks, "sum in place to all outputs", "copied_in copied_out "},
+    {allreduce, Row::in_host, &in_lane, "in staging, sum staged to result, exchange, out", ""},
+    {allreduce, Row::in_arenas, &in_lane, "sum in place to result, exchange, deliver",
      "copied_in "},
-    {allreduce, &no_lane, Row::in_host, "in staging, out", "reduced "},
-    {allreduce, &no_lane, Row::in_arenas, "", "copied_in reduced copied_out "},
-    {scatter, &one_node, Row::in_host, "in staging, sum staged to outputs", "copied_out "},
-    {scatter, &one_node, Row::in_arenas, "sum in place to outputs", "copied_in copied_out "},
-    {scatter, &two_ranks, Row::in_host, "in staging, sum staged to outputs", "copied_out "},
-    {scatter, &in_lane, Row::in_host,
+    {allreduce, Row::in_host, &no_lane, "in staging, out", "reduced "},
+    {allreduce, Row::in_arenas, &no_lane, "", "copied_in reduced copied_out "},
+    {scatter, Row::in_host, &one_node, "in staging, sum staged to outputs", "copied_out "},
+    {scatter, Row::in_arenas, &one_node, "sum in place to outputs", "copied_in copied_out "},
+    {scatter, Row::in_host, &two_ranks, "in staging, sum staged to outputs", "copied_out "},
+    {scatter, Row::in_host, &in_lane,
      "in staging, sum staged to result, exchange scatter, out column", ""},
-    {scatter, &in_lane, Row::in_arenas, "sum in place to result, exchange scatter, out column",
+    {scatter, Row::in_arenas, &in_lane, "sum in place to result, exchange scatter, out column",
      "copied_in "},
-    {scatter, &no_lane, Row::in_host, "in staging, out column", "reduced "},
-    {scatter, &no_lane, Row::in_arenas, "out column", "copied_in reduced "},
-    {gather, &one_node, Row::in_host, "in column, out", "copied_in "},
-    {gather, &one_node, Row::in_arenas, "out in place", "copied_in reduced "},
-    {gather, &in_lane, Row::in_host, "in column, pass over to result, exchange gather, out", ""},
-    {gather, &no_lane, Row::in_host, "in column, out", "reduced "},
-    {allreduce, &one_node, Row::own_ends, "in whole, sum staged to result, out", ""},
-    {allreduce, &two_ranks, Row::own_ends, "in whole, sum staged to result, out", ""},
-    {allreduce, &in_lane, Row::own_ends, "in whole, sum staged to result, exchange, out", ""},
-    {allreduce, &no_lane, Row::own_ends, "in whole, out", "reduced "},
-    {scatter, &one_node, Row::own_ends, "in whole, sum staged to result, out column", ""},
-    {scatter, &in_lane, Row::own_ends,
+    {scatter, Row::in_host, &no_lane, "in staging, out column", "reduced "},
+    {scatter, Row::in_arenas, &no_lane, "out column", "copied_in reduced "},
+    {gather, Row::in_host, &one_node, "in column, out", "copied_in "},
+    {gather, Row::in_arenas, &one_node, "out in place", "copied_in reduced "},
+    {gather, Row::in_host, &in_lane, "in column, pass over to result, exchange gather, out", ""},
+    {gather, Row::in_host, &no_lane, "in column, out", "reduced "},
+    {allreduce, Row::own_ends, &one_node, "in whole, sum staged to result, out", ""},
+    {allreduce, Row::own_ends, &two_ranks, "in whole, sum staged to result, out", ""},
+    {allreduce, Row::own_ends, &in_lane, "in whole, sum staged to result, exchange, out", ""},
+    {allreduce, Row::own_ends, &no_lane, "in whole, out", "reduced "},
+    {scatter, Row::own_ends, &one_node, "in whole, sum staged to result, out column", ""},
+    {scatter, Row::own_ends, &in_lane,
      "in whole, sum staged to result, exchange scatter, out column", ""},
-    {allreduce, &alone, Row::own_ends, "in result, pass over to result, exchange, out", ""},
-    {scatter, &alone, Row::own_ends, "in result, pass over to result, exchange scatter, out column",
+    {allreduce, Row::own_ends, &alone, "in result, pass over to result, exchange, out", ""},
+    {scatter, Row::own_ends, &alone, "in result, pass over to result, exchange scatter, out column",
      ""},
-    {allreduce, &alone, Row::in_host, "in staging, sum staged to result, exchange, out", ""},
-    {gather, &one_node, Row::own_ends, "in column, out", "copied_in "},
-    {gather, &in_lane, Row::own_ends, "in column, pass over to result, exchange gather, out", ""},
+    {allreduce, Row::in_host, &alone, "in staging, sum staged to result, exchange, out", ""},
+    {gather, Row::own_ends, &one_node, "in column, out", "copied_in "},
+    {gather, Row::own_ends, &in_lane, "in column, pass over to result, exchange gather, out", ""},
 };
 
 Route route_of(const Row& row) {

@@ -253,7 +253,7 @@ TEST_CASE(
   Node node;
   std::vector<std::uint32_t> numbers = counting(40'000, 7);
   const Frame frame{.kind = Frame::Kind::eager, .dtype = DType::i32, .count = 4096};
-  node[0].post(1, frame, bytes_of(numbers).first(4096 * 4));
+  node[0].post(1, frame, bytes_of(numbers).first(std::size_t{4096} * 4));
   node[0].send(1, bytes_of(numbers));
   News news;
   while (node[0].step(news)) {
