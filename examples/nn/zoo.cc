@@ -65,8 +65,8 @@ void vgg(Network& net, std::int64_t classes, std::initializer_list<std::int64_t>
     net.add<BatchNorm>(fmt::format("bn{}", number));
     net.add<Activation>(fmt::format("relu{}", number), rectified);
   }
-  // Of an image of 32×32 pixels, one pixel is left here. Larger images are averaged, and get the
-  // same classifier.
+  // An image of 32×32 pixels has become one pixel here. The pooling averages the pixels of larger
+  // images, so they get the same classifier.
   net.add<GlobalPooling>("pool");
   net.add<Dense>("fc", classes);
 }

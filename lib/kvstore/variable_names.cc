@@ -39,8 +39,8 @@ constexpr std::string_view other_names[] = {"TUTTI_MODE",
                                             "PS_DELAY_MSG",
                                             "PS_DUPLICATE_MSG"};
 
-/// Names with a common prefix. Other programs use MXNet's prefixes, too. Of those names, only a
-/// name that looks misspelt is refused.
+/// Variables whose names have a common prefix. Other programs use MXNet's prefixes, too, so the
+/// store refuses a name with such a prefix only if it looks misspelt.
 struct NameFamily {
   std::string_view prefix;
   bool is_ours;

@@ -22,8 +22,8 @@ class Reception {
   struct Audience {
     Expects expects;
     std::size_t count = 0;
-    /// What happens if this process has no descriptor for another connection, and no stranger has
-    /// one that could be closed. True: callers wait until there is one. False: `advance` throws.
+    /// This process may have no descriptor for another connection, and no stranger's connection to
+    /// close. True: callers then wait until there is one. False: `advance` then throws.
     bool waits_for_room = false;
   };
 

@@ -238,7 +238,7 @@ TEST_CASE("a small tensor takes one look of its receiver and one of its sender")
   CHECK_FALSE(sender.empty());
   sender.step(seconds(0));
   CHECK(sender.empty());
-  // Where no receive waits, the receiver keeps the elements, and counts them.
+  // The receiver keeps the elements while no receive waits, and counts them.
   const std::size_t before = receiver.buffer_bytes();
   sender.send(seconds(0), 3, {.peer = 1, .count = 1000}, bytes_of(numbers));
   receiver.step(seconds(0));

@@ -14,7 +14,7 @@ from tutti.torch._staging import Staging
 from tutti.torch._submissions import Submissions
 
 
-#: What to do where the ranks' calls of all_to_all do not fit together.
+#: Advice for a user whose ranks make calls of all_to_all that do not fit together.
 ALIKE = ("pass split sizes or lists of tensors on all ranks, whose calls then begin with an allgather; or none on any "
          "rank, and tensors of one size")
 

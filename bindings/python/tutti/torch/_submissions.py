@@ -17,7 +17,7 @@ class Submission:
         self.pending = self.error = None
         self._call = call
         self._lock = lock
-        self._advice = advice  # what to do where the ranks' calls differ
+        self._advice = advice  # for a user whose ranks make different calls
         self._submitted = None  # an event, where the call has to wait
         self._callbacks = []
 
@@ -96,8 +96,8 @@ class Submissions:
         return self.add_of(kind, tensor.dtype, tensor.shape, call, root)
 
     def add_of(self, kind, dtype, shape, call, root=None, advice=None):
-        """As `add`, with what names the call. shape: a str where the shapes of ranks differ. advice: what to do where
-        the ranks' calls differ."""
+        """As `add`, with what names the call. shape: a str where the shapes of ranks differ. advice: for a
+        user whose ranks make different calls."""
         with self._lock:
             key = self._names.next(kind, dtype, shape, root)
             submission, before = Submission(key, call, self._lock, advice), self._last.get(key)
