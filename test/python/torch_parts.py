@@ -2,10 +2,11 @@
 import threading
 import unittest
 
+import numpy as np
 import torch
 
 from tutti.torch import _buffers
-from tutti.torch._staging import LEAST, MOST, Staging
+from tutti.torch._spares import Spares
 from tutti.torch._submissions import MANY, Submissions
 from tutti.torch._work import Work
 
@@ -93,37 +94,59 @@ class Rows(unittest.TestCase):
 
     def test_what_the_store_writes_for_tensors_apart_comes_to_them(self):
         tensors = [torch.zeros(2), torch.zeros(3, 2).t(), torch.zeros(())]
-        room, back = _buffers.written_rows(tensors, Staging())
+        room, back = _buffers.written_rows(tensors, torch.empty)
         room.copy_(torch.arange(9.0))
         back()
         self.assertEqual([tensor.tolist() for tensor in tensors], [[0, 1], [[2, 3, 4], [5, 6, 7]], 8])
 
 
 class KeptMemory(unittest.TestCase):
-    def test_the_next_call_gets_the_memory_that_a_call_gives_back(self):
-        staging = Staging()
-        room, give_back = staging.room(LEAST, torch.uint8)
-        room.fill_(7)
-        give_back()
-        again, _ = staging.room(LEAST // 8, torch.float64)
-        self.assertEqual((again.data_ptr(), again.numel()), (room.data_ptr(), LEAST // 8))
-        self.assertEqual(staging.kept(), 0)
+    def setUp(self):
+        self.fresh = []
 
-    def test_calls_at_the_same_time_have_memory_of_their_own_and_the_largest_is_kept(self):
-        staging = Staging()
-        sizes = (LEAST, 3 * LEAST, 2 * LEAST)
-        rooms, steps = zip(*(staging.room(size, torch.uint8) for size in sizes))
-        self.assertEqual(len({room.data_ptr() for room in rooms}), 3)
-        for step in steps:
-            step()
-        self.assertEqual(staging.kept(), 3 * LEAST)
-        staging.clear()
-        self.assertEqual(staging.kept(), 0)
+        def allocate(count):
+            self.fresh.append(count)
+            return np.empty(count, np.uint8)
+        self.spares = Spares(allocate, most=120)
 
-    def test_little_memory_and_very_much_is_not_kept(self):
-        for size in (0, LEAST - 1, MOST + 1):
-            room, give_back = Staging().room(size, torch.uint8)
-            self.assertEqual((room.numel(), give_back), (size, None))
+    def test_a_tensor_gets_the_smallest_array_that_was_let_go_and_fits(self):
+        lent = [torch.from_numpy(self.spares.take(count)) for count in (40, 20, 30)]
+        places = [tensor.data_ptr() for tensor in lent]
+        del lent
+        again = []
+        for count, place in ((25, places[2]), (20, places[1]), (31, places[0])):
+            again.append(self.spares.take(count))
+            self.assertEqual((len(again[-1]), again[-1].ctypes.data), (count, place))
+        self.assertEqual(self.fresh, [40, 20, 30])
+
+    def test_an_array_is_lent_once_until_its_last_view_is_gone(self):
+        view = torch.from_numpy(self.spares.take(100)).view(torch.float32)[3:]
+        self.spares.take(100)
+        self.assertEqual(len(self.fresh), 2)
+        del view
+        self.spares.take(100)
+        self.assertEqual(len(self.fresh), 2)
+
+    def test_no_more_is_kept_than_was_in_use_at_a_time(self):
+        for count in (10, 20, 30):  # each is too large for those before
+            self.spares.take(count)
+        one, two = self.spares.take(30), self.spares.take(1)
+        self.assertEqual(self.fresh, [10, 20, 30, 1])
+        del one, two
+        self.spares.drop()
+        self.assertEqual(self.spares.kept(), 0)
+        self.spares.take(1)
+        self.assertEqual(self.fresh, [10, 20, 30, 1, 1])
+
+    def test_no_more_is_kept_than_the_most(self):
+        lent = [self.spares.take(count) for count in (60, 50, 40, 121)]
+        while lent:
+            lent.pop(0)
+        self.assertEqual(self.spares.kept(), 0)  # 121 alone are too many
+        lent = [self.spares.take(count) for count in (60, 50, 40)]
+        while lent:
+            lent.pop(0)
+        self.assertEqual(self.spares.kept(), 90)
 
 
 class CallsBetweenTwoRanks(unittest.TestCase):

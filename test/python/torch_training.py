@@ -5,7 +5,6 @@ import shutil
 import tempfile
 import unittest
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -13,7 +12,6 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 import tutti.torch
-from tutti.torch._spares import Spares
 from torch_fixture import Ranks, backend_of, is_old
 
 NEW = "torch 1 does not have it"
@@ -181,46 +179,6 @@ def fully(mesh=None, group_memory=False):
         fully_shard(layer, mesh=mesh)
         layer.set_allocate_memory_from_process_group_for_comm(group_memory)
     return fully_shard(model, mesh=mesh)
-
-
-class Shared(unittest.TestCase):
-    """Memory for FSDP2's buffers."""
-
-    def setUp(self):
-        self.fresh = []
-
-        def allocate(count):
-            self.fresh.append(count)
-            return np.empty(count, np.uint8)
-        self.spares = Spares(allocate)
-
-    def test_a_tensor_gets_the_smallest_array_that_was_let_go_and_fits(self):
-        lent = [torch.from_numpy(self.spares.take(count)) for count in (100, 50, 80)]
-        places = [tensor.data_ptr() for tensor in lent]
-        del lent
-        again = []
-        for count, place in ((60, places[2]), (50, places[1]), (81, places[0])):
-            again.append(self.spares.take(count))
-            self.assertEqual((len(again[-1]), again[-1].ctypes.data), (count, place))
-        self.assertEqual(self.fresh, [100, 50, 80])
-
-    def test_an_array_is_lent_once_until_its_last_view_is_gone(self):
-        view = torch.from_numpy(self.spares.take(100)).view(torch.float32)[3:]
-        self.spares.take(100)
-        self.assertEqual(len(self.fresh), 2)
-        del view
-        self.spares.take(100)
-        self.assertEqual(len(self.fresh), 2)
-
-    def test_no_more_is_kept_than_was_in_use_at_a_time(self):
-        for count in (10, 20, 30):  # each is too large for those before
-            self.spares.take(count)
-        one, two = self.spares.take(30), self.spares.take(1)
-        self.assertEqual(self.fresh, [10, 20, 30, 1])
-        del one, two
-        self.spares.drop()
-        self.spares.take(1)
-        self.assertEqual(self.fresh, [10, 20, 30, 1, 1])
 
 
 class Curves(Trainings):

@@ -24,6 +24,11 @@ def rows_like(tensor, count):
     return torch.empty((count, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
 
 
+def bytes_of(count, dtype):
+    """The size of so many elements."""
+    return count * torch.empty((), dtype=dtype).element_size()
+
+
 def is_plain(tensor):
     """Whether `plain` leaves it where it is."""
     return tensor.layout == torch.strided and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
@@ -47,23 +52,23 @@ def in_row(tensors):
     return first.detach().as_strided((offset - first.storage_offset(),), (1,))
 
 
-def joined(tensors, staging):
-    """(the elements of all tensors, one after the other, the step that gives their memory back, or None)."""
+def joined(tensors, room):
+    """The elements of all tensors, one after the other. room(count, dtype): a tensor of any contents."""
     row = in_row(tensors)
     if row is not None:
-        return row, None
-    room, back = staging.room(sum(tensor.numel() for tensor in tensors), tensors[0].dtype)
-    return torch.cat([plain(tensor).reshape(-1) for tensor in tensors], out=room), back
+        return row
+    whole = room(sum(tensor.numel() for tensor in tensors), tensors[0].dtype)
+    return torch.cat([plain(tensor).reshape(-1) for tensor in tensors], out=whole)
 
 
-def written_rows(tensors, staging):
-    """As `written`, for tensors that the store writes one after the other."""
+def written_rows(tensors, room):
+    """As `written`, for tensors that the store writes one after the other. room: as in `joined`."""
     row = in_row(tensors)
     if row is not None:
         return row, None
     counts = [tensor.numel() for tensor in tensors]
-    room, back = staging.room(sum(counts), tensors[0].dtype)
-    return room, in_turn(copy_to(tensors, room.split(counts)), back)
+    whole = room(sum(counts), tensors[0].dtype)
+    return whole, copy_to(tensors, whole.split(counts))
 
 
 def require_alike(tensors, tensor):

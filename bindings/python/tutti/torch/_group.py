@@ -5,18 +5,22 @@ import logging
 import weakref
 
 import numpy as np
+import torch
 
 import tutti
 from tutti import _shares
 from tutti.torch import _buffers
 from tutti.torch._spares import Spares
-from tutti.torch._staging import Staging
 from tutti.torch._submissions import Submissions
 
 
 #: Advice for a user whose ranks make calls of all_to_all that do not fit together.
 ALIKE = ("pass split sizes or lists of tensors on all ranks, whose calls then begin with an allgather; or none on any "
          "rank, and tensors of one size")
+
+
+#: A group's memory between its tensors and the store's, in bytes: it keeps none below, and none above for later calls.
+LEAST_KEPT, MOST_KEPT = 1 << 20, 128 << 20
 
 
 def create(timeout, ranks=None):
@@ -74,7 +78,7 @@ class Group:
         self.is_ordered = self.order == sorted(self.order)
         self.calls = Submissions()
         self.spares = Spares(lambda count: kv.allocate(count, "uint8"))
-        self.staging = Staging()
+        self.scratch = Spares(lambda count: torch.empty(count, dtype=torch.uint8).numpy(), MOST_KEPT)
         alive.add(self)
 
     def allreduce(self, tensor, op):
@@ -156,15 +160,22 @@ class Group:
             group.close()
         self.spares.drop()
         self.kv.close()
-        self.staging.clear()
+        self.scratch.drop()
+
+    def room(self, count, dtype):
+        """A tensor of so many elements, of any contents."""
+        size = _buffers.bytes_of(count, dtype)
+        if size < LEAST_KEPT:
+            return torch.empty(count, dtype=dtype)
+        return torch.from_numpy(self.scratch.take(size)).view(dtype)
 
     def joined(self, tensors):
         """As that of `_buffers`, with tensors by c10d's ranks."""
-        return _buffers.joined(self.by_store(tensors), self.staging)
+        return _buffers.joined(self.by_store(tensors), self.room)
 
     def written_rows(self, tensors):
         """As that of `_buffers`, with tensors by c10d's ranks."""
-        return _buffers.written_rows(self.by_store(tensors), self.staging)
+        return _buffers.written_rows(self.by_store(tensors), self.room)
 
     def rows(self, whole):
         """By c10d's ranks."""

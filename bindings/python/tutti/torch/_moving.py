@@ -73,12 +73,12 @@ class Moving:
         """inputs: at the root for each output a tensor for each rank."""
         parts = []
         for i, output in enumerate(outputs):
-            whole, give_back = output.new_empty(0), None
+            whole = output.new_empty(0)
             if self.rank() == opts.rootRank:
                 _buffers.require_alike(inputs[i], output)
-                whole, give_back = self._group.joined(inputs[i])
+                whole = self._group.joined(inputs[i])
             buffer, back = _buffers.written(output)
-            parts.append((self._group.scatter(whole, buffer, opts.rootRank), _buffers.in_turn(back, give_back)))
+            parts.append((self._group.scatter(whole, buffer, opts.rootRank), back))
         return self._work(parts, outputs, opts)
 
     def alltoall(self, outputs, inputs, opts=None):
@@ -132,5 +132,5 @@ class Moving:
 
     def _exchanged(self, outputs, inputs, counts):
         """Tensors by c10d's ranks."""
-        (whole, back), (tensor, give_back) = self._group.written_rows(outputs), self._group.joined(inputs)
-        return self._group.exchange(tensor, whole, counts), _buffers.in_turn(back, give_back)
+        whole, back = self._group.written_rows(outputs)
+        return self._group.exchange(self._group.joined(inputs), whole, counts), back

@@ -50,9 +50,7 @@ class Reducing:
     def _scattered_rows(self, output, rows, opts):
         if len({row.numel() for row in rows}) > 1:
             return self._scattered_apart(output, rows, opts)
-        whole, give_back = self._group.joined(rows)
-        submission, back = self._scattered(output, whole, opts)
-        return [(submission, _buffers.in_turn(back, give_back))]
+        return [self._scattered(output, self._group.joined(rows), opts)]
 
     def _scattered_apart(self, output, rows, opts):
         """Rows of several sizes: each is reduced on its own."""

@@ -3,6 +3,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from tutti.errors import UnsupportedError
+from tutti.torch import _buffers
 from tutti.torch._group import Group, create
 from tutti.torch._moving import Moving
 from tutti.torch._reducing import Reducing
@@ -122,8 +123,7 @@ if hasattr(c10d, "Backend"):
 
         def allocate_tensor(self, size, *, dtype, device):
             """In memory that the ranks of a machine share, which is exchanged without copies."""
-            count = size * torch.empty((), dtype=dtype).element_size()
-            return torch.from_numpy(self._group.spares.take(count)).view(dtype)
+            return torch.from_numpy(self._group.spares.take(_buffers.bytes_of(size, dtype))).view(dtype)
 
 
 def shell_class():

@@ -1,4 +1,5 @@
-"""Memory that the ranks of a machine share, kept for the next tensor that fits into it."""
+"""Memory that is kept for the next tensor that fits into it."""
+import math
 import threading
 import weakref
 
@@ -6,14 +7,15 @@ import weakref
 class Spares:
     """Arrays of bytes that were let go. Thread-safe.
 
-    The system clears each page of a fresh array, which takes about as long as the exchange of its contents. FSDP2 asks
-    for the same sizes in every step. The arrays that are kept and those in use together never have more bytes than were
-    in use at one time.
+    The system clears each page of a fresh array, which takes about as long as the exchange of its contents. Programs
+    ask for the same sizes in every step. The arrays that are kept and those in use together never have more bytes than
+    were in use at one time.
     """
 
-    def __init__(self, allocate):
-        """allocate(bytes): a fresh array of bytes."""
+    def __init__(self, allocate, most=math.inf):
+        """allocate(bytes): a fresh array of bytes. most: bytes; no more are kept."""
         self._allocate = allocate
+        self._most = most
         self._lock = threading.RLock()  # an array may be let go while another one is looked for
         self._kept = []  # the one that was let go last stands last
         self._used = self._most_used = 0
@@ -41,8 +43,16 @@ class Spares:
         with self._lock:
             self._used -= len(whole)
             self._kept.append(whole)
-            while sum(map(len, self._kept)) + self._used > self._most_used:
+            while self._bytes_kept() > min(self._most, self._most_used - self._used):
                 self._kept.pop(0)
+
+    def _bytes_kept(self):
+        return sum(map(len, self._kept))
+
+    def kept(self):
+        """In bytes."""
+        with self._lock:
+            return self._bytes_kept()
 
     def drop(self):
         """Keeps nothing from now on."""
