@@ -1,11 +1,14 @@
-"""Torch's tensors as the store takes them: contiguous, outside of autograd."""
+"""Makes torch's tensors into tensors that the store takes: contiguous ones, outside of autograd."""
 import torch
 
 from tutti.errors import UnsupportedError
 
 
 def plain(tensor):
-    """The tensor without a pending conjugation, negation or gap; the same memory where it has none of these."""
+    """The same elements without a pending conjugation, a pending negation or a gap.
+
+    The result is in the same memory if the tensor has none of these. Raises UnsupportedError for a sparse tensor.
+    """
     if tensor.layout != torch.strided:
         raise UnsupportedError("torch.distributed: tutti exchanges no sparse tensors; make this one dense with "
                                "tensor.to_dense(), and give Embedding no sparse=True")
@@ -13,34 +16,34 @@ def plain(tensor):
 
 
 def written(tensor):
-    """(what the store writes, the step that brings the result into the tensor, or None)."""
+    """(the tensor that the store writes, the step that copies it into `tensor`, or None if they are the same)."""
     same = plain(tensor)
     is_same = same.data_ptr() == tensor.data_ptr() and same.stride() == tensor.stride()
     return same, None if is_same else lambda: tensor.detach().copy_(same)
 
 
 def rows_like(tensor, count):
-    """Room for so many tensors like this one."""
+    """A new tensor with `count` rows, each of the shape, dtype and device of this tensor."""
     return torch.empty((count, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
 
 
 def bytes_of(count, dtype):
-    """The size of so many elements."""
+    """The size of `count` elements, in bytes."""
     return count * torch.empty((), dtype=dtype).element_size()
 
 
 def is_plain(tensor):
-    """Whether `plain` leaves it where it is."""
+    """Whether `plain` returns the same memory."""
     return tensor.layout == torch.strided and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
 def in_row(tensors):
-    """The memory of all tensors as one tensor, where they lie in one storage one after the other; else None."""
+    """One tensor over the memory of all tensors if they follow each other in one storage; None if they do not."""
     first = tensors[0]
     if not is_plain(first):
         return None
     dtype, size = first.dtype, first.element_size()
-    address, offset = first.data_ptr(), first.storage_offset()  # where the next one lies
+    address, offset = first.data_ptr(), first.storage_offset()  # of the next tensor, if it follows
     for tensor in tensors:
         if not is_plain(tensor) or tensor.dtype != dtype:
             return None
@@ -53,7 +56,7 @@ def in_row(tensors):
 
 
 def joined(tensors, room):
-    """The elements of all tensors, one after the other. room(count, dtype): a tensor of any contents."""
+    """One tensor of the elements of all tensors, in order. room(count, dtype) returns a tensor of any contents."""
     row = in_row(tensors)
     if row is not None:
         return row
@@ -62,7 +65,7 @@ def joined(tensors, room):
 
 
 def written_rows(tensors, room):
-    """As `written`, for tensors that the store writes one after the other. room: as in `joined`."""
+    """Does what `written` does, for tensors that the store writes as one. room: as in `joined`."""
     row = in_row(tensors)
     if row is not None:
         return row, None
@@ -72,7 +75,7 @@ def written_rows(tensors, room):
 
 
 def require_alike(tensors, tensor):
-    """That a root has tensors of this one's size for all ranks."""
+    """Raises ValueError if one of the tensors that a root lists has not as many elements as `tensor`."""
     count = tensor.numel()
     if any(one.numel() != count for one in tensors):
         counts = sorted({one.numel() for one in (*tensors, tensor)})
@@ -81,13 +84,13 @@ def require_alike(tensors, tensor):
 
 
 def in_turn(*steps):
-    """One step of several, each of which may be None."""
+    """One step that takes several steps in order. Each step may be None."""
     there = [step for step in steps if step is not None]
     return (lambda: [step() for step in there]) if there else None
 
 
 def copy_to(tensors, rows):
-    """The step that brings rows into tensors of any strides."""
+    """The step that copies each row into its tensor, which may have any strides."""
     def step():
         for tensor, row in zip(tensors, rows):
             tensor.detach().copy_(row.reshape(tensor.shape))

@@ -1,15 +1,15 @@
-"""Threads that complete futures. A callback that is chained to a future runs there, and may wait for another one."""
+"""Threads that complete futures. The callbacks of a future run on such a thread, and may wait for other futures."""
 import atexit
 import os
 import queue
 import threading
 
-#: At the end of the program what is chained to a future and waits for ever is left behind after so many seconds.
+#: At its end the program waits for each of these threads for so many seconds, for a callback may wait for ever.
 PATIENCE = 1.0
 
 
 class Completers:
-    """As many threads as are needed for one of them to be free whenever a future is to be completed."""
+    """Runs jobs, each at once: it starts a thread if all of its threads are busy."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Completers:
     def _work(self, job):
         while job is not None:
             job()
-            del job  # what it holds is not kept until the next one comes
+            del job  # so that the objects that the job holds do not live until the next job comes
             with self._lock:
                 self._free += 1
             job = self._jobs.get()
@@ -45,7 +45,7 @@ class Completers:
 
 
 class Countdown:
-    """Has a completer run `job` after so many calls of `one_is_done`. Thread-safe."""
+    """Has a completer run `job` after `count` calls of `one_is_done`. Thread-safe."""
 
     def __init__(self, count, job):
         self._lock = threading.Lock()
@@ -72,4 +72,5 @@ def _renew_in_child():
 
 
 os.register_at_fork(after_in_child=_renew_in_child)
-atexit.register(lambda: completers.stop())  # pylint: disable=unnecessary-lambda  # a child has others
+# A forked child has completers of its own, so the name is looked up at the end.
+atexit.register(lambda: completers.stop())  # pylint: disable=unnecessary-lambda

@@ -14,17 +14,18 @@ from tutti.torch._spares import Spares
 from tutti.torch._submissions import Submissions
 
 
-#: Advice for a user whose ranks make calls of all_to_all that do not fit together.
+#: This is the advice for a user whose ranks make calls of all_to_all that do not fit together.
 ALIKE = ("pass split sizes or lists of tensors on all ranks, whose calls then begin with an allgather; or none on any "
          "rank, and tensors of one size")
 
 
-#: A group's memory between its tensors and the store's, in bytes: it keeps none below, and none above for later calls.
+#: A group copies lists of tensors through memory that it keeps for later calls. It keeps no piece of fewer bytes than
+#: LEAST_KEPT, and no more than MOST_KEPT bytes together.
 LEAST_KEPT, MOST_KEPT = 1 << 20, 128 << 20
 
 
 def create(timeout, ranks=None):
-    """A store over these ranks of the job, or over all. Collective over them, and blocking."""
+    """Creates a store over these ranks of the job, or over all. Collective over these ranks, and blocking."""
     return tutti.create("dist_sync_mpi", ranks=ranks, key_timeout=timeout.total_seconds())
 
 
@@ -32,13 +33,13 @@ alive = weakref.WeakSet()
 
 
 def over(members):
-    """An open group over these ranks of the job, in c10d's order; None: there is none."""
+    """An open group over these ranks of the job, in c10d's order; None if there is no such group."""
     found = (group for group in alive if group.members == members)
     return next((group for group in found if group.wire is None and not group.is_closed), None)
 
 
 def tell_of_unfinished():
-    """One warning at the end of a program that has forgotten to wait."""
+    """Logs one warning if the program ends while calls are in flight."""
     unfinished = [key for group in alive for key in group.calls.give_up()]
     if unfinished:
         logging.getLogger("tutti").warning("tutti: the program ends, and gives up these calls of torch.distributed, "
@@ -51,17 +52,20 @@ atexit.register(tell_of_unfinished)
 
 @functools.lru_cache(maxsize=64)
 def matrix(size, count, sender=None, receiver=None):
-    """So many elements from each rank of the store, or from this sender alone, to each, or to this receiver alone."""
+    """The matrix of an exchange in which each rank of the store sends `count` elements to each rank.
+
+    With a sender only this rank sends. With a receiver only this rank receives.
+    """
     return _shares.Matrix(count if sender in (None, source) and receiver in (None, target) else 0
                           for source in range(size) for target in range(size))
 
 
 class Group:
-    """A store, and c10d's ranks of it.
+    """A store, and the numbers that c10d gives to its ranks.
 
-    members: the job's rank of each rank that c10d counts. order: the store's, which counts the members as they ascend.
-    timeout: a timedelta, the store's time limit for a call. wire: the format in which float32 sums travel between
-    machines; None: float32.
+    members: for each rank of c10d its rank of the job. order: for each rank of c10d its rank of the store, which counts
+    the members by ascending rank of the job. timeout: a timedelta, the store's time limit for a call. wire: the format
+    in which float32 sums travel between machines; None: float32.
     """
 
     def __init__(self, kv, members, timeout, wire=None):
@@ -85,7 +89,7 @@ class Group:
         return self.calls.add("allreduce", tensor, lambda key: self.kv.pushpull(key, tensor, op=op))
 
     def reduce(self, tensor, op, root, is_root):
-        """In place at the root; the others' tensors are only read."""
+        """Writes the result into the root's tensor, and only reads the tensors of the other ranks."""
         outs = None if is_root else []
         return self.calls.add("reduce", tensor, lambda key: self.kv.pushpull(key, tensor, outs, op=op), root)
 
@@ -94,13 +98,16 @@ class Group:
         return self.calls.add("broadcast", tensor, lambda key: self.kv.broadcast(key, tensor, of_store), root)
 
     def allgather(self, tensor, whole):
-        """Into `whole`, a row for each of the store's ranks."""
+        """Writes a row of `whole` for each rank of the store."""
         return self.calls.add("allgather", tensor,
                               lambda key: self.kv.allgather(key, tensor.reshape(-1), whole.reshape(-1)))
 
     def told_shares(self, dtype, numbers):
-        """What each rank of c10d's tells the others before an exchange: ints, as many on all ranks. Blocks until all
-        have. It takes the key of an exchange without counts: so the store finds ranks that call that instead."""
+        """The ints that each rank tells the others before an exchange, a row for each rank of c10d.
+
+        Each rank tells as many. Blocks until all ranks have told theirs. The call takes the key of an exchange without
+        counts. So the store reports a mismatch if other ranks make such an exchange.
+        """
         mine = np.array(numbers, np.int64)
         whole = np.empty((self.size, *mine.shape), np.int64)
         self.calls.add_of("all_to_all", dtype, "shares",
@@ -108,8 +115,8 @@ class Group:
         return whole[self.order]
 
     def exchange(self, tensor, whole, counts=None):
-        """An all_to_all. counts: elements, by sender and receiver of the store, an array, which `told_shares` has told;
-        None: equal shares."""
+        """An all_to_all. counts: an array of element counts by sender and receiver, both ranks of the store; the ranks
+        agreed on it by `told_shares`. None: all shares are equal."""
         if counts is not None:
             return self.calls.add_of("all_to_all", tensor.dtype, "told shares",
                                      lambda key: self.kv.all_to_all(key, tensor, whole, counts))
@@ -118,12 +125,12 @@ class Group:
                                  lambda key: self.kv.all_to_all(key, tensor, whole, counts), advice=ALIKE)
 
     def gather(self, tensor, whole, root):
-        """Into `whole` at the root, a row for each of the store's ranks; elsewhere it has no elements."""
+        """The root gets a row of `whole` for each rank of the store. On other ranks `whole` has no elements."""
         counts = matrix(self.size, tensor.numel(), receiver=self.order[root])
         return self.calls.add("gather", tensor, lambda key: self.kv.all_to_all(key, tensor, whole, counts), root)
 
     def scatter(self, whole, tensor, root):
-        """From `whole` at the root, a row for each of the store's ranks; elsewhere it has no elements."""
+        """The root sends a row of `whole` to each rank of the store. On other ranks `whole` has no elements."""
         counts = matrix(self.size, tensor.numel(), sender=self.order[root])
         return self.calls.add("scatter", tensor, lambda key: self.kv.all_to_all(key, whole, tensor, counts), root)
 
@@ -142,14 +149,15 @@ class Group:
                                           lambda _: self.kv.recv(tensor, from_rank, tag))
 
     def source_of(self, received):
-        """The rank, as c10d counts, whose tensor a recv that is done took."""
+        """The sender, as a rank of c10d, of the tensor that a finished recv took."""
         return self.order.index(received.pending.source)
 
     def barrier(self, token):
         return self.calls.add("barrier", token, lambda key: self.kv.pushpull(key, token))
 
     def on_wire(self, wire):
-        """A group of the same ranks with this wire, which this one closes. Collective over the group, and blocking."""
+        """A group of the same ranks with this wire. `close` of this group closes it. Collective over the group, and
+        blocking."""
         group = Group(create(self.timeout, self.members), self.members, self.timeout, wire)
         self._on_wires.append(group)
         return group
@@ -163,26 +171,26 @@ class Group:
         self.scratch.drop()
 
     def room(self, count, dtype):
-        """A tensor of so many elements, of any contents."""
+        """A tensor of `count` elements, of any contents."""
         size = _buffers.bytes_of(count, dtype)
         if size < LEAST_KEPT:
             return torch.empty(count, dtype=dtype)
         return torch.from_numpy(self.scratch.take(size)).view(dtype)
 
     def joined(self, tensors):
-        """As that of `_buffers`, with tensors by c10d's ranks."""
+        """Does what `_buffers.joined` does. tensors: one for each rank of c10d."""
         return _buffers.joined(self.by_store(tensors), self.room)
 
     def written_rows(self, tensors):
-        """As that of `_buffers`, with tensors by c10d's ranks."""
+        """Does what `_buffers.written_rows` does. tensors: one for each rank of c10d."""
         return _buffers.written_rows(self.by_store(tensors), self.room)
 
     def rows(self, whole):
-        """By c10d's ranks."""
+        """The rows of `whole`, which is by ranks of the store, in the order of c10d's ranks."""
         return [whole[of_store] for of_store in self.order]
 
     def by_store(self, rows):
-        """Rows by c10d's ranks in the store's order."""
+        """The rows, which are by ranks of c10d, in the order of the store's ranks."""
         if self.is_ordered:
             return rows
         return [row for _, row in sorted(zip(self.order, rows), key=lambda pair: pair[0])]

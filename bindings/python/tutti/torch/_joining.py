@@ -1,4 +1,4 @@
-"""How processes that mpirun has started become torch's process groups."""
+"""Makes torch's process groups out of processes that mpirun has started."""
 import datetime
 import fcntl
 import importlib
@@ -14,16 +14,16 @@ from tutti.torch._shells import shell_class
 
 #: Linux's SIOCGIFADDR.
 ADDRESS_OF_INTERFACE = 0x8915
-#: A rank tries so long to reach an address of rank 0, in seconds.
+#: A rank tries each address of rank 0 for so many seconds.
 REACH = 5.0
 
 
 class World:
-    """The store over all ranks that mpirun has started, until torch's default group takes it."""
+    """Keeps the store over all ranks of the job until torch's default group takes it."""
 
     def __init__(self):
         self._waiting = None
-        #: MPI's rank of each rank that torch counts.
+        #: For each rank of torch its rank in MPI.
         self.ranks = []
 
     def prepare(self, timeout):
@@ -39,7 +39,7 @@ class World:
             kv.close()
 
     def take(self, rank, size, timeout):
-        """The store of the default group. Collective over all ranks of the job, and blocking."""
+        """Returns the store of the default group. Collective over all ranks of the job, and blocking."""
         kv, self._waiting = self._waiting or create(timeout), None
         if kv.num_workers != size:
             kv.close()
@@ -55,7 +55,7 @@ class World:
         return kv
 
     def ranks_of(self, members):
-        """MPI's ranks of these ranks of torch's default group."""
+        """Translates ranks of torch's default group to ranks of MPI."""
         if not self.ranks:
             raise UnsupportedError("new_group: torch's default group is not tutti's, and counts its ranks by RANK, so "
                                    "that tutti cannot tell which of MPI's ranks they are; begin with "
@@ -67,7 +67,7 @@ world = World()
 
 
 def make_group(opts, _):
-    """A process group, for torch. Collective over its members, and blocking."""
+    """Makes a process group for torch. Collective over its members, and blocking."""
     rank, size, members = opts.group_rank, opts.group_size, list(opts.global_ranks_in_group)
     if not members:
         group = Group(world.take(rank, size, opts.timeout), world.ranks, opts.timeout)
@@ -78,13 +78,13 @@ def make_group(opts, _):
 
 
 def addresses():
-    """This machine's, of all its networks."""
+    """The IPv4 addresses of this machine in all of its networks, without loopback."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
             try:
                 told = fcntl.ioctl(any_socket, ADDRESS_OF_INTERFACE, struct.pack("256s", name.encode()))
-            except OSError:  # it has none
+            except OSError:  # this network has no IPv4 address
                 continue
             found.append(socket.inet_ntoa(told[20:24]))
     return [address for address in found if not address.startswith("127.")]
@@ -102,7 +102,7 @@ def reachable(candidates, port):
 
 
 def meet(timeout):
-    """(TCPStore, rank, number of ranks), by MPI alone. Collective over all ranks of the job, and blocking."""
+    """(TCPStore, rank, number of ranks), all told by MPI. Collective over all ranks of the job, and blocking."""
     kv = world.prepare(timeout)
     if kv.rank == 0:
         store = dist.TCPStore("0.0.0.0", 0, None, True, timeout, wait_for_workers=False)
@@ -115,9 +115,10 @@ def meet(timeout):
 
 
 def by_environment_or_mpi(own):
-    """Torch's rendezvous, in place of which MPI tells rank and size where the environment does not.
+    """A rendezvous for torch that asks MPI for rank and size if the environment does not tell them.
 
-    Torch asks before it makes the default group, and does not tell for which backend: any backend's ranks are MPI's.
+    own: torch's rendezvous, which serves if the environment tells. Torch does not say for which backend it asks. So
+    MPI also tells the ranks of other backends.
     """
     def handler(url, timeout=datetime.timedelta(minutes=30), **how):
         if "RANK" in os.environ or "?" in url:
@@ -133,13 +134,13 @@ def by_environment_or_mpi(own):
 
 
 def register():
-    """Makes the backend known to torch, once."""
+    """Registers the backend with torch. Further calls do nothing."""
     if "TUTTI" in dist.Backend._plugins:
         return
     try:
         dist.Backend.register_backend("tutti", make_group, extended_api=True, devices=["cpu"])
     except TypeError:  # an old torch knows no devices
         dist.Backend.register_backend("tutti", make_group, extended_api=True)
-    # A function of torch.distributed has the name of the module.
+    # torch.distributed.rendezvous is a function, which hides the module of that name.
     handlers = importlib.import_module("torch.distributed.rendezvous")._rendezvous_handlers
     handlers["env"] = by_environment_or_mpi(handlers["env"])

@@ -1,4 +1,4 @@
-"""c10d's calls that move tensors as they are."""
+"""The calls of c10d that move tensors without arithmetic."""
 import numpy as np
 import torch
 
@@ -7,7 +7,7 @@ from tutti.torch import _buffers
 
 
 class Moving:
-    """Of a process group with a `_group`, and `_work` for what its calls return."""
+    """A base class for process groups that have a `_group`, and a `_work` that makes the result of a call."""
 
     def broadcast(self, tensors, opts):
         parts = []
@@ -17,7 +17,7 @@ class Moving:
         return self._work(parts, tensors, opts)
 
     def allgather(self, outputs, inputs, opts=None):
-        """outputs: for each input a tensor for each rank."""
+        """outputs: for each input a list with a tensor for each rank."""
         parts = [part for outs, tensor in zip(outputs, inputs) for part in self._gathered_rows(outs, tensor)]
         return self._work(parts, [out for outs in outputs for out in outs], opts)
 
@@ -28,7 +28,7 @@ class Moving:
         return [(self._group.allgather(_buffers.plain(tensor), whole), back)]
 
     def _gathered_apart(self, outs, tensor):
-        """Tensors of several sizes: each rank sends its own to all."""
+        """Each rank broadcasts its tensor, because the tensors have different sizes."""
         outs[self.rank()].detach().copy_(tensor.reshape(outs[self.rank()].shape))
         parts = []
         for root, out in enumerate(outs):
@@ -37,7 +37,7 @@ class Moving:
         return parts
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
-        """outputs: for each rank a tensor for each input."""
+        """outputs: for each rank a list with a tensor for each input."""
         return self.allgather([list(outs) for outs in zip(*outputs)], inputs, opts)
 
     def all_gather_single(self, output, tensor, opts=None):
@@ -59,7 +59,7 @@ class Moving:
         return self._group.allgather(_buffers.plain(tensor), buffer), back
 
     def gather(self, outputs, inputs, opts):
-        """outputs: at the root for each input a tensor for each rank."""
+        """outputs: at the root, for each input a list with a tensor for each rank."""
         parts = []
         for i, tensor in enumerate(inputs):
             whole, back = tensor.new_empty(0), None
@@ -70,7 +70,7 @@ class Moving:
         return self._work(parts, [out for outs in outputs for out in outs], opts)
 
     def scatter(self, outputs, inputs, opts):
-        """inputs: at the root for each output a tensor for each rank."""
+        """inputs: at the root, for each output a list with a tensor for each rank."""
         parts = []
         for i, output in enumerate(outputs):
             whole = output.new_empty(0)
@@ -87,7 +87,8 @@ class Moving:
         return self._work([self._exchanged(outputs, inputs, counts)], outputs, opts)
 
     def all_to_all_single(self, output, tensor, output_splits, input_splits, opts=None):
-        """The splits are rows of each rank; none on any rank: equal shares, of which nobody needs to be told."""
+        """Each split counts rows of the first dimension, and there is one for each rank. If no rank has splits, all
+        shares are equal, and the ranks need not agree on them first."""
         sent, received = self._sizes(tensor, input_splits), self._sizes(output, output_splits)
         counts = None
         if input_splits or output_splits:
@@ -108,7 +109,7 @@ class Moving:
     alltoall_base = all_to_all_single
 
     def _sizes(self, tensor, splits):
-        """Elements of the share of each rank."""
+        """The number of elements in the share of each rank."""
         rows = tensor.shape[0] if tensor.dim() else 1
         if not splits and rows % self._group.size:
             raise ValueError(f"all_to_all_single without split sizes: a dimension of {rows} has no {self._group.size} "
@@ -117,8 +118,11 @@ class Moving:
         return [split * of_row for split in splits or [rows // self._group.size] * self._group.size]
 
     def _agreed(self, dtype, sent, received):
-        """The counts of an all_to_all, by sender and receiver of the store, once all ranks have said what they send and
-        expect. Waits for that, and raises on all ranks where the two differ."""
+        """The element counts of an all_to_all, by sender and receiver, both ranks of the store.
+
+        Blocks until all ranks have told how many elements they send and expect. Raises MismatchError on all ranks if
+        a sender and its receiver differ.
+        """
         said = self._group.told_shares(dtype, [sent, received])
         counts, expected = said[:, 0], said[:, 1].T
         wrong = np.argwhere(counts != expected)
@@ -131,6 +135,6 @@ class Moving:
         return counts[np.ix_(by_store, by_store)]
 
     def _exchanged(self, outputs, inputs, counts):
-        """Tensors by c10d's ranks."""
+        """outputs, inputs: a tensor for each rank of c10d."""
         whole, back = self._group.written_rows(outputs)
         return self._group.exchange(self._group.joined(inputs), whole, counts), back

@@ -1,14 +1,14 @@
 """Keys for c10d's calls, which have no names of their own."""
 import itertools
 
-#: The calls of a signature take so many keys in turn: one need not wait for the one before, and the keys come again.
+#: Calls of one signature take so many keys in turn. So several may be in flight, and the keys repeat with a period.
 TURNS = 4
-#: A store never forgets a key. After so many signatures calls of a similar size share theirs.
+#: A store never forgets a key. After so many signatures, calls of similar sizes share keys.
 SIGNATURES = 4096
 
 
 class Names:
-    """Equal on ranks that make the same calls in the same order. Not thread-safe."""
+    """Names calls. Ranks that make the same calls in the same order get the same names. Not thread-safe."""
 
     def __init__(self):
         self._turns = {}

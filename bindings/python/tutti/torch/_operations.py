@@ -1,11 +1,11 @@
-"""c10d's ways of reducing, for the store or for torch."""
+"""The reduce operations of c10d: the store computes some of them, and torch computes the others."""
 import torch
 
 from tutti.errors import UnsupportedError
 
-#: The store's.
+#: The operations that the store computes, by c10d's names.
 STORES = {"SUM": "sum", "AVG": "average", "MIN": "min", "MAX": "max"}
-#: Torch's, for all ranks' tensors as rows: the store does not have them.
+#: The operations that the store lacks. Each rank gathers all tensors, and torch computes the result.
 TORCHS = {"PRODUCT": torch.mul, "BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
 
 
@@ -14,7 +14,7 @@ def name_of(opts):
 
 
 def factor_of(opts):
-    """By which PREMUL_SUM multiplies."""
+    """The factor of PREMUL_SUM."""
     factor = getattr(opts.reduceOp, "factor", None)
     if factor is None:
         raise UnsupportedError("PREMUL_SUM: this version of torch does not tell its factor; multiply the tensor before "
@@ -23,7 +23,7 @@ def factor_of(opts):
 
 
 def reduced(name, rows):
-    """What torch makes of all ranks' tensors; in the ranks' order, so that all get the same bits."""
+    """Reduces the rows in the order of the ranks, so that all ranks get the same bits."""
     total = rows[0].clone()
     for row in rows[1:]:
         TORCHS[name](total, row, out=total)

@@ -1,4 +1,4 @@
-"""c10d's calls that reduce."""
+"""The calls of c10d that reduce."""
 import torch
 
 from tutti.torch import _buffers, _operations
@@ -6,7 +6,7 @@ from tutti.torch._operations import STORES, TORCHS
 
 
 class Reducing:
-    """Of a process group with a `_group`, and `_work` for what its calls return."""
+    """A base class for process groups that have a `_group`, and a `_work` that makes the result of a call."""
 
     def allreduce(self, tensors, opts=None):
         parts = [self._allreduced(tensor, opts) for tensor in tensors]
@@ -38,12 +38,12 @@ class Reducing:
         return self._group.reduce(buffer, STORES.get(name, "sum"), opts.rootRank, is_root), back if is_root else None
 
     def _gathered(self, tensor):
-        """All ranks' tensors of this shape, once the submission is done."""
+        """(the tensors of all ranks, which are there when the submission is done, the submission)."""
         whole = _buffers.rows_like(tensor, self._group.size)
         return self._group.rows(whole), self._group.allgather(_buffers.plain(tensor), whole)
 
     def reduce_scatter(self, outputs, inputs, opts=None):
-        """inputs: for each output a tensor for each rank."""
+        """inputs: for each output a list with a tensor for each rank."""
         parts = [part for output, rows in zip(outputs, inputs) for part in self._scattered_rows(output, rows, opts)]
         return self._work(parts, outputs, opts)
 
@@ -53,14 +53,14 @@ class Reducing:
         return [self._scattered(output, self._group.joined(rows), opts)]
 
     def _scattered_apart(self, output, rows, opts):
-        """Rows of several sizes: each is reduced on its own."""
+        """Reduces each row on its own, because the rows have different sizes."""
         copies = [row.detach().clone() for row in rows]
         parts = [self._allreduced(copy, opts) for copy in copies]
         mine = copies[self.rank()]
         return [*parts, (parts[-1][0], lambda: output.detach().copy_(mine.reshape(output.shape)))]
 
     def _scattered(self, output, whole, opts):
-        """whole: a row for each of the store's ranks."""
+        """whole: a row for each rank of the store."""
         name = _operations.name_of(opts)
         if name in TORCHS:
             rows, submission = self._gathered(whole)

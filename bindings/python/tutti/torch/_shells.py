@@ -1,4 +1,4 @@
-"""Process groups as torch has them: a Backend of one, or under an old torch the group itself."""
+"""The classes that torch sees: a Backend, or with an old torch a ProcessGroup."""
 import torch
 from torch._C import _distributed_c10d as c10d
 
@@ -16,7 +16,7 @@ ANY_SOURCE = ("recv from any rank: this PyTorch does not let a group of Python's
 
 
 class Collectives(Reducing, Moving, Synchronizing):
-    """What both have in common."""
+    """The part that both classes have in common."""
 
     def _take(self, group, store, timeout):
         self._group = group
@@ -25,35 +25,35 @@ class Collectives(Reducing, Moving, Synchronizing):
         self._sequence = 0
 
     def _set_sequence_number_for_group(self):
-        """Torch's debugging compares how many calls the ranks have made. It begins with 0 on all of them."""
+        """Does nothing: torch compares how many calls the ranks have made, and all ranks begin with 0."""
 
     def _get_sequence_number_for_group(self):
         return self._sequence
 
     def _work(self, parts, results, opts):
-        """Of [(submission, last step or None)]."""
+        """The Work of these parts: [(submission, last step or None)]."""
         self._sequence += 1
         submissions, steps = zip(*parts) if parts else ((), ())
         return Work(submissions, list(results), steps, limit_of(opts))
 
-    def getBackendName(self):  # pylint: disable=invalid-name  # C++ asks for it
+    def getBackendName(self):  # pylint: disable=invalid-name  # C++ calls it by this name
         return "tutti"
 
     def shutdown(self):
-        """Closes the store, once what has begun to move is exchanged. Not collective."""
+        """Closes the store after the calls whose data already moves are done. Not collective."""
         self._group.close()
 
     abort = shutdown
 
 
 def limit_of(opts):
-    """The seconds that a call's options ask for; None where they ask for none."""
+    """The timeout in a call's options, in seconds; None if there is none."""
     timeout = getattr(opts, "timeout", None)
     return timeout.total_seconds() if timeout is not None and timeout.total_seconds() > 0 else None
 
 
 class OldProcessGroup(Collectives, c10d.ProcessGroup):
-    """For a torch whose Backend Python cannot derive from."""
+    """The process group for a torch whose Backend cannot have subclasses in Python."""
 
     def __init__(self, rank, size, group, store, timeout):
         c10d.ProcessGroup.__init__(self, rank, size)
@@ -71,12 +71,12 @@ class OldProcessGroup(Collectives, c10d.ProcessGroup):
         return self._size
 
 
-#: Backends until they are shut down.
+#: The backends that are not shut down yet.
 kept = set()
 
 if hasattr(c10d, "Backend"):
     class TuttiBackend(Collectives, c10d.Backend):
-        """Each property is defined: where torch asks for one that is not, it asks itself without end."""
+        """The backend for torch 2. It defines every property, because torch recurses for ever into a missing one."""
 
         supports_splitting = True
         supports_coalescing = False
@@ -92,7 +92,7 @@ if hasattr(c10d, "Backend"):
             self._options = c10d.Backend.Options("tutti")
             self._options._timeout = timeout
             self._take(group, store, timeout)
-            # Torch's debugging keeps what C++ has of it alone, which knows nothing of Python's methods.
+            # In its debug mode torch keeps only the C++ part of the object, which cannot call methods in Python.
             kept.add(self)
 
         def shutdown(self):
@@ -106,7 +106,7 @@ if hasattr(c10d, "Backend"):
             return self._options
 
         def split(self, store, ranks, options):
-            """A group of some of this one's ranks. Collective over them, and blocking."""
+            """Makes a group of some of this group's ranks. Collective over these ranks, and blocking."""
             if self.rank() not in ranks:
                 return None
             members = [self._group.members[rank] for rank in ranks]
@@ -118,16 +118,16 @@ if hasattr(c10d, "Backend"):
             raise UnsupportedError(ANY_SOURCE)
 
         def supports_tensor_alloc(self, device):
-            """C++ asks with the number of a GPU."""
+            """Whether `allocate_tensor` serves this device. C++ passes the number of a GPU, which it does not serve."""
             return isinstance(device, torch.device) and device.type == "cpu"
 
         def allocate_tensor(self, size, *, dtype, device):
-            """In memory that the ranks of a machine share, which is exchanged without copies."""
+            """A tensor in memory that the ranks of a machine share. The store exchanges it without copies."""
             return torch.from_numpy(self._group.spares.take(_buffers.bytes_of(size, dtype))).view(dtype)
 
 
 def shell_class():
-    """Tried, not looked up: a torch between the two has a Backend that Python cannot derive from."""
+    """The class for this torch. It tries to derive from Backend, which some versions of torch do not allow."""
     try:
         type("Probe", (c10d.Backend,), {})(0, 1)
     except (AttributeError, TypeError):

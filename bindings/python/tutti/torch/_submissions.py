@@ -1,4 +1,4 @@
-"""Calls of a group, in line behind those in flight under the same key."""
+"""Submits the calls of a group. A call whose key is in flight waits in line."""
 import functools
 import threading
 import time
@@ -8,7 +8,7 @@ from tutti.torch._names import Names
 
 
 class Submission:
-    """One call of the store: it is in flight, or waits until its key is free."""
+    """One call of the store. It is in flight, or waits until its key is free."""
 
     __slots__ = ("key", "pending", "error", "_call", "_lock", "_advice", "_submitted", "_callbacks")
 
@@ -17,8 +17,8 @@ class Submission:
         self.pending = self.error = None
         self._call = call
         self._lock = lock
-        self._advice = advice  # for a user whose ranks make different calls
-        self._submitted = None  # an event, where the call has to wait
+        self._advice = advice  # the end of the error message if the ranks make different calls
+        self._submitted = None  # an event if the call has to wait in line
         self._callbacks = []
 
     def submit(self):
@@ -29,10 +29,10 @@ class Submission:
         self._submitted = threading.Event()
 
     def submit_late(self):
-        """What goes wrong is raised by `wait`. Under the lock."""
+        """Submits a call that had to wait. `wait` raises the error if that fails. The caller holds the lock."""
         try:
             self.submit()
-        except Exception as error:  # pylint: disable=broad-except  # whatever it is, the waiting thread raises it
+        except Exception as error:  # pylint: disable=broad-except  # the thread that waits raises it
             self.error, self._call = error, None
         for callback in self._callbacks:
             self._call_back(callback)
@@ -46,7 +46,7 @@ class Submission:
             callback(self.error)
 
     def then(self, callback):
-        """Calls back when the call is done, on the package's thread: it must not wait there."""
+        """Calls `callback(error)` when the call is done, on a thread of the package. It must not block."""
         with self._lock:
             if self.is_submitted():
                 self._call_back(callback)
@@ -60,7 +60,7 @@ class Submission:
         return self.pending.done() if self.pending is not None else self.error is not None
 
     def wait(self, end=None):
-        """Raises what the call failed with. Returns False if the time of time.monotonic() comes first."""
+        """Blocks until the call is done, and raises its error. Returns False if time.monotonic() passes `end`."""
         if not self.is_submitted() and not self._submitted.wait(_until(end)):
             return False
         if self.error is not None:
@@ -77,27 +77,30 @@ def _until(end):
     return None if end is None else max(0.0, end - time.monotonic())
 
 
-#: So many calls that are done may be kept.
+#: The list of sends and receives may hold so many that are done.
 MANY = 64
 
 
 class Submissions:
-    """Gives each call its key. Thread-safe."""
+    """Gives each call its key, and submits it. Thread-safe."""
 
     def __init__(self):
         self._lock = threading.RLock()  # a callback may come at once, where a call has failed
         self._names = Names()
         self._last = {}
-        self._between_two = []  # calls, of which so many may be done
+        self._between_two = []  # some of these are done
         self._most = MANY
 
     def add(self, kind, tensor, call, root=None):
-        """Runs `call(key)`, which returns a Pending; later where the key is in flight. Raises what it raises."""
+        """Runs `call(key)`, which returns a Pending. If the key is in flight, it does so when the key is free.
+
+        Raises what `call` raises.
+        """
         return self.add_of(kind, tensor.dtype, tensor.shape, call, root)
 
     def add_of(self, kind, dtype, shape, call, root=None, advice=None):
-        """As `add`, with what names the call. shape: a str where the shapes of ranks differ. advice: for a
-        user whose ranks make different calls."""
+        """Does what `add` does. dtype, shape: parts of the key; shape is a str if the ranks have several. advice:
+        an end for the error message if the ranks make different calls."""
         with self._lock:
             key = self._names.next(kind, dtype, shape, root)
             submission, before = Submission(key, call, self._lock, advice), self._last.get(key)
@@ -110,7 +113,7 @@ class Submissions:
         return submission
 
     def add_between_two(self, name, call):
-        """Runs `call(name)` at once, for it has no key; the name is for messages."""
+        """Runs `call(name)` at once, because such a call has no key. Messages show the name."""
         with self._lock:
             submission = Submission(name, call, self._lock)
             submission.submit()
@@ -125,7 +128,7 @@ class Submissions:
             submission.submit_late()
 
     def give_up(self):
-        """The keys of calls that are not done. The library says no more of those."""
+        """The keys of the calls that are not done. The library will log no error of these calls."""
         with self._lock:
             unfinished = [one for one in [*self._last.values(), *self._between_two] if not one.done()]
         for one in unfinished:

@@ -1,4 +1,4 @@
-"""c10d's barriers, and its calls between two ranks."""
+"""The barriers of c10d, and its calls between two ranks."""
 import datetime
 import time
 
@@ -7,32 +7,32 @@ import torch
 from tutti.errors import TimedOutError
 from tutti.torch import _buffers
 
-#: Keys of torch's store: a rank has come to a monitored barrier, and its answer.
+#: Keys of torch's store. With the first a rank says that it reached a monitored barrier; the second has the answer.
 COME, TOLD = "monitored_barrier/come/{}", "monitored_barrier/told/{}/{}"
 
 
 class Synchronizing:
-    """Of a process group with a `_group`, and `_work` for what its calls return."""
+    """A base class for process groups that have a `_group`, and a `_work` that makes the result of a call."""
 
-    _attempts = 0  # at monitored barriers
+    _attempts = 0  # the monitored barriers that this rank entered
 
     def barrier(self, opts=None):
         token = torch.zeros(1, dtype=torch.uint8)
         return self._work([(self._group.barrier(token), None)], [], opts)
 
     def monitored_barrier(self, opts, wait_all_ranks=False):
-        """Names the ranks that do not come: rank 0 knows who has, and tells the others.
+        """Raises TimedOutError with the ranks that do not come in time. Rank 0 finds them, and tells the others.
 
-        A rank that misses a barrier is counted again in the next: no rank counts what the others have tried.
+        A rank that missed one barrier may take part in the next: each rank counts only its own attempts.
         """
         timeout = getattr(opts, "timeout", opts)
-        # Torch says that no time is asked for with a negative one.
+        # Torch passes a negative time if the caller asks for none.
         seconds = (timeout if timeout >= datetime.timedelta(0) else self._timeout).total_seconds()
         end = time.monotonic() + seconds
         if self.rank() == 0:
             missing = self._missing(end, wait_all_ranks)
         else:
-            # Rank 0 may need all of its own time to find out who is missing.
+            # Rank 0 may need all of its time to find the missing ranks.
             missing = self._told(end + seconds)
         if missing:
             who = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
@@ -40,7 +40,7 @@ class Synchronizing:
                                 ranks=missing)
 
     def _told(self, end):
-        """The ranks that miss, as rank 0 tells this one."""
+        """The missing ranks, told by rank 0."""
         store, come = self._c10d_store, COME.format(self.rank())
         self._attempts += 1
         told = TOLD.format(self.rank(), self._attempts)
@@ -53,7 +53,7 @@ class Synchronizing:
         return [int(rank) for rank in missing.decode().split()]
 
     def _missing(self, end, wait_all_ranks):
-        """Rank 0 finds out, and tells those that have come."""
+        """Rank 0 finds the missing ranks, and tells the others."""
         store, missing, attempts = self._c10d_store, [], {}
         for rank in range(1, self._group.size):
             come, is_over = COME.format(rank), missing and not wait_all_ranks
@@ -68,7 +68,7 @@ class Synchronizing:
         return missing
 
     def _awaited(self, key, end):
-        """The value of a key of torch's store; None where it does not come in time."""
+        """The value of a key of torch's store; None if no rank sets it in time."""
         try:
             self._c10d_store.wait([key], datetime.timedelta(seconds=max(0.001, end - time.monotonic())))
             return self._c10d_store.get(key)
@@ -80,7 +80,7 @@ class Synchronizing:
         return self._work(parts, tensors, None)
 
     def recv(self, tensors, source, tag):
-        """source: None: any rank."""
+        """source: the sender, or None for any rank."""
         parts = []
         for tensor in tensors:
             buffer, back = _buffers.written(tensor)

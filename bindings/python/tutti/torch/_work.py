@@ -1,4 +1,4 @@
-"""What c10d's calls return."""
+"""The objects that c10d's calls return."""
 import threading
 import time
 
@@ -10,10 +10,11 @@ from tutti.torch import _completing
 
 
 class Work(c10d.Work):
-    """The calls of the store that one call of c10d makes, and what is left to do when they are done.
+    """One call of c10d: the calls of the store that it makes, and the steps that follow them.
 
-    submissions: of those calls. results: the tensors that c10d calls its result. finish: functions that bring results
-    to where they belong; they run once, on the thread that first asks. limit: seconds for `wait`, None: the store's.
+    submissions: the calls of the store. results: the tensors that c10d calls the result. finish: functions that copy
+    results to the user's tensors; they run once, on the first thread that waits or asks. limit: seconds for `wait`;
+    None: the store's.
     """
 
     def __init__(self, submissions, results, finish=(), limit=None):
@@ -25,11 +26,11 @@ class Work(c10d.Work):
         self._lock = threading.Lock()
         self._future = None
         self._error = None
-        self.source = None  # of a recv: gives the rank whose tensor it took
-        self.let_go = None  # called when nobody will ask this object any more, see Held
+        self.source = None  # of a recv: a function that returns the sender
+        self.let_go = None  # a function that `wait` calls at its end, see Held
 
     def wait(self, timeout=None):
-        """Blocks until all is done. timeout: a timedelta; zero or less: the group's. Raises what went wrong."""
+        """Blocks until all is done, and raises the call's error. timeout: a timedelta; zero or less: the group's."""
         seconds = timeout.total_seconds() if timeout is not None else 0
         limit = seconds if seconds > 0 else self._limit
         end = None if limit is None else time.monotonic() + limit
@@ -46,7 +47,7 @@ class Work(c10d.Work):
         self.wait()
 
     def _do_rest(self):
-        with self._lock:  # whoever comes second waits here until the results are where they belong
+        with self._lock:  # a second thread waits here until the results are in the user's tensors
             while self._finish:
                 self._finish[0]()
                 self._finish.pop(0)
@@ -57,17 +58,17 @@ class Work(c10d.Work):
             let_go(self)
 
     def is_completed(self):
-        """Whether all is done, or has failed. Under torch 2 c10d hands out a Work of its own that never says so."""
+        """Whether the call is done or has failed. With torch 2 the user holds c10d's Work, which always says False."""
         if not all(submission.done() for submission in self._submissions):
             return False
         try:
-            self.wait()  # the results are where they belong, too
-        except Exception:  # pylint: disable=broad-except  # `exception` and `wait` raise it
+            self.wait()  # copies the results to the user's tensors
+        except Exception:  # pylint: disable=broad-except  # `exception` returns it, and `wait` raises it
             pass
         return True
 
     def exception(self):
-        """What went wrong; None while that is open."""
+        """The error of the call; None if there is none, or the call is not done."""
         if self.is_completed():
             try:
                 self.wait()
@@ -83,14 +84,14 @@ class Work(c10d.Work):
         return self._results
 
     def _source_rank(self):
-        """The rank of the group whose tensor a recv from any rank took, once that is done."""
+        """The sender of the tensor that a recv from any rank took. The recv must be done."""
         return self.source()
 
     def get_future(self):
-        """Completed on a thread that may wait: what is chained to it may make calls and wait for them.
+        """A future of the results. Its callbacks run on a thread of their own, and may make calls and wait for them.
 
-        An error reaches C++ as one where a callback has raised it; an exception that is set is a value there, which DDP
-        takes for tensors.
+        The error of the call is raised in a callback, because C++ knows it as an error only then. C++ takes an
+        exception that is set for a value, and DDP takes that value for tensors.
         """
         with self._lock:
             if self._future is None:
@@ -103,9 +104,9 @@ class Work(c10d.Work):
 
 
 class Held:
-    """Keeps Works alive that C++ alone has: an old torch then forgets that they are Python's, and waits for ever."""
+    """Keeps Works alive while only C++ has them. Else an old torch loses their Python part, and waits for ever."""
 
-    #: Works that nobody waits for are dropped after so many.
+    #: It keeps so many Works. Then it drops the oldest, for which nobody waited.
     MOST = 1024
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""What a training script with torch.distributed may use beside its process group."""
+"""Functions for training scripts that use torch.distributed."""
 import torch
 import torch.distributed as dist
 
@@ -7,7 +7,7 @@ from tutti.torch import _group
 from tutti.torch._joining import world
 from tutti.torch._work import Work
 
-#: How float32 gradients may travel.
+#: The formats in which float32 gradients may travel.
 WIRES = ("bf16", "fp16")
 
 
@@ -35,7 +35,7 @@ def ddp_hook(wire="bf16", group=None):
 
 
 def _group_of(process_group):
-    backends = getattr(dist, "get_backend_config", dist.get_backend)(process_group)  # torch 1 has one for all devices
+    backends = getattr(dist, "get_backend_config", dist.get_backend)(process_group)  # torch 1 has just one
     members = [dist.get_global_rank(process_group or dist.group.WORLD, rank)
                for rank in range(dist.get_world_size(process_group))]
     found = _group.over(world.ranks_of(members)) if "tutti" in backends else None
@@ -75,7 +75,7 @@ def broadcast_optimizer_state(optimizer, root=0, group=None):
 
 
 class _Tensor:
-    """In the place of a tensor that is sent on its own."""
+    """Stands for a tensor, which the root broadcasts on its own."""
 
     def __init__(self, tensor):
         self.shape, self.dtype = tensor.shape, tensor.dtype
