@@ -175,12 +175,13 @@ bool is_usable(const ArrayInterface& found, Access access) {
   return (found.flags & needed) == needed;
 }
 
-Tensor from_numpy(nb::handle array, Access access, Elements elements, Device device,
-                  const std::shared_ptr<HeldArrays>& arrays) {
+/// Returns nothing if the store takes no such array.
+std::optional<Tensor> taken_from_numpy(nb::handle array, Access access, Elements elements,
+                                       Device device, const std::shared_ptr<HeldArrays>& arrays) {
   const nb::object capsule = interface_of(array);
   const auto& found = *static_cast<ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
   const std::optional<DType> dtype = dtype_of(array, found, elements);
-  if (!dtype || !is_usable(found, access)) refuse(array, access, elements);
+  if (!dtype || !is_usable(found, access)) return std::nullopt;
   Tensor tensor(std::shared_ptr<void>(arrays, found.data),
                 to_shape(found.shape, static_cast<std::size_t>(found.dimensions)), *dtype, device);
   // numpy does not free the memory while somebody refers to the array, and does not resize it while
@@ -188,6 +189,13 @@ Tensor from_numpy(nb::handle array, Access access, Elements elements, Device dev
   arrays->objects.push_back(nb::borrow(array));
   arrays->objects.push_back(nb::steal(PyWeakref_NewRef(array.ptr(), nullptr)));
   return tensor;
+}
+
+Tensor from_numpy(nb::handle array, Access access, Elements elements, Device device,
+                  const std::shared_ptr<HeldArrays>& arrays) {
+  const auto tensor = taken_from_numpy(array, access, elements, device, arrays);
+  if (!tensor) refuse(array, access, elements);
+  return *tensor;
 }
 
 /// A tensor of torch's, which is not imported for the question.
@@ -242,10 +250,7 @@ std::optional<Tensor> from_torch(nb::handle array, Access access, Elements eleme
   if (!detached.is_valid()) return std::nullopt;
   const nb::object view = tried(detached, numpy);
   if (!view.is_valid() || !is_numpy(view)) return std::nullopt;
-  const nb::object capsule = interface_of(view);
-  const auto& found = *static_cast<ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
-  if (!dtype_of(view, found, elements) || !is_usable(found, access)) return std::nullopt;
-  return from_numpy(view, access, elements, device, arrays);
+  return taken_from_numpy(view, access, elements, device, arrays);
 }
 
 /// The elements of torch's complex tensors may be the conjugates of the numbers in their memory.

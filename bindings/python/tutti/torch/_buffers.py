@@ -4,11 +4,17 @@ import torch
 from tutti.errors import UnsupportedError
 
 
+#: Shorter lists of tensors are copied without a look at where they lie, in bytes: the look takes longer.
+SHORT = 1 << 16
+
+
 def plain(tensor):
     """The same elements without a pending conjugation, a pending negation or a gap.
 
     The result is in the same memory if the tensor has none of these. Raises UnsupportedError for a sparse tensor.
     """
+    if is_plain(tensor):
+        return _without_grad(tensor)
     if tensor.layout != torch.strided:
         raise UnsupportedError("torch.distributed: tutti exchanges no sparse tensors; make this one dense with "
                                "tensor.to_dense(), and give Embedding no sparse=True")
@@ -16,10 +22,15 @@ def plain(tensor):
 
 
 def written(tensor):
-    """(the tensor that the store writes, the step that copies it into `tensor`, or None if they are the same)."""
+    """(the tensor that the store writes, the step that copies it into `tensor`, or None if they share memory)."""
+    if is_plain(tensor):
+        return _without_grad(tensor), None
     same = plain(tensor)
-    is_same = same.data_ptr() == tensor.data_ptr() and same.stride() == tensor.stride()
-    return same, None if is_same else lambda: tensor.detach().copy_(same)
+    return same, lambda: tensor.detach().copy_(same)
+
+
+def _without_grad(tensor):
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def rows_like(tensor, count):
@@ -34,7 +45,7 @@ def bytes_of(count, dtype):
 
 def is_plain(tensor):
     """Whether `plain` returns the same memory."""
-    return tensor.layout == torch.strided and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+    return tensor.layout == torch.strided and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
 
 def in_row(tensors):
@@ -55,21 +66,27 @@ def in_row(tensors):
     return first.detach().as_strided((offset - first.storage_offset(),), (1,))
 
 
+def _long_row(tensors, count):
+    """As `in_row`; also None if it is quicker to copy the tensors, which have `count` elements together."""
+    return in_row(tensors) if count * tensors[0].element_size() > SHORT else None
+
+
 def joined(tensors, room):
     """One tensor of the elements of all tensors, in order. room(count, dtype) returns a tensor of any contents."""
-    row = in_row(tensors)
+    count = sum(tensor.numel() for tensor in tensors)
+    row = _long_row(tensors, count)
     if row is not None:
         return row
-    whole = room(sum(tensor.numel() for tensor in tensors), tensors[0].dtype)
+    whole = room(count, tensors[0].dtype)
     return torch.cat([plain(tensor).reshape(-1) for tensor in tensors], out=whole)
 
 
 def written_rows(tensors, room):
     """Does what `written` does, for tensors that the store writes as one. room: as in `joined`."""
-    row = in_row(tensors)
+    counts = [tensor.numel() for tensor in tensors]
+    row = _long_row(tensors, sum(counts))
     if row is not None:
         return row, None
-    counts = [tensor.numel() for tensor in tensors]
     whole = room(sum(counts), tensors[0].dtype)
     return whole, copy_to(tensors, whole.split(counts))
 

@@ -63,6 +63,8 @@ def matrix(size, count, sender=None, receiver=None):
 class Group:
     """A store, and the numbers that c10d gives to its ranks.
 
+    Calls go to the methods beneath KVStore's, which also serve arrays of other libraries.
+
     members: for each rank of c10d its rank of the job. order: for each rank of c10d its rank of the store, which counts
     the members by ascending rank of the job. timeout: a timedelta, the store's time limit for a call. wire: the format
     in which float32 sums travel between machines; None: float32.
@@ -86,16 +88,16 @@ class Group:
         alive.add(self)
 
     def allreduce(self, tensor, op):
-        return self.calls.add("allreduce", tensor, lambda key: self.kv.pushpull(key, tensor, op=op))
+        return self.calls.add("allreduce", tensor, lambda key: self.kv._pushpull(key, tensor, None, 0, op))
 
     def reduce(self, tensor, op, root, is_root):
         """Writes the result into the root's tensor, and only reads the tensors of the other ranks."""
         outs = None if is_root else []
-        return self.calls.add("reduce", tensor, lambda key: self.kv.pushpull(key, tensor, outs, op=op), root)
+        return self.calls.add("reduce", tensor, lambda key: self.kv._pushpull(key, tensor, outs, 0, op), root)
 
     def broadcast(self, tensor, root):
         of_store = self.order[root]
-        return self.calls.add("broadcast", tensor, lambda key: self.kv.broadcast(key, tensor, of_store), root)
+        return self.calls.add("broadcast", tensor, lambda key: self.kv._broadcast(key, tensor, of_store, 0), root)
 
     def allgather(self, tensor, whole):
         """Writes a row of `whole` for each rank of the store."""
@@ -122,17 +124,17 @@ class Group:
                                      lambda key: self.kv.all_to_all(key, tensor, whole, counts))
         counts = matrix(self.size, tensor.numel() // self.size)
         return self.calls.add_of("all_to_all", tensor.dtype, "shares",
-                                 lambda key: self.kv.all_to_all(key, tensor, whole, counts), advice=ALIKE)
+                                 lambda key: self.kv._all_to_all(key, tensor, whole, counts, 0), advice=ALIKE)
 
     def gather(self, tensor, whole, root):
         """The root gets a row of `whole` for each rank of the store. On other ranks `whole` has no elements."""
         counts = matrix(self.size, tensor.numel(), receiver=self.order[root])
-        return self.calls.add("gather", tensor, lambda key: self.kv.all_to_all(key, tensor, whole, counts), root)
+        return self.calls.add("gather", tensor, lambda key: self.kv._all_to_all(key, tensor, whole, counts, 0), root)
 
     def scatter(self, whole, tensor, root):
         """The root sends a row of `whole` to each rank of the store. On other ranks `whole` has no elements."""
         counts = matrix(self.size, tensor.numel(), sender=self.order[root])
-        return self.calls.add("scatter", tensor, lambda key: self.kv.all_to_all(key, whole, tensor, counts), root)
+        return self.calls.add("scatter", tensor, lambda key: self.kv._all_to_all(key, whole, tensor, counts, 0), root)
 
     def reduce_scatter(self, whole, tensor, op):
         return self.calls.add("reduce_scatter", tensor, lambda key: self.kv.reduce_scatter(
@@ -153,7 +155,7 @@ class Group:
         return self.order.index(received.pending.source)
 
     def barrier(self, token):
-        return self.calls.add("barrier", token, lambda key: self.kv.pushpull(key, token))
+        return self.calls.add("barrier", token, lambda key: self.kv._pushpull(key, token, None, 0, "sum"))
 
     def on_wire(self, wire):
         """A group of the same ranks with this wire. `close` of this group closes it. Collective over the group, and

@@ -1,5 +1,6 @@
 """The reduce operations of c10d: the store computes some of them, and torch computes the others."""
 import torch
+from torch._C import _distributed_c10d as c10d
 
 from tutti.errors import UnsupportedError
 
@@ -9,8 +10,12 @@ STORES = {"SUM": "sum", "AVG": "average", "MIN": "min", "MAX": "max"}
 TORCHS = {"PRODUCT": torch.mul, "BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
 
 
+#: pybind11 looks through all names when it is asked for one.
+NAMES = {operation.value: name for name, operation in c10d.ReduceOp.RedOpType.__members__.items()}
+
+
 def name_of(opts):
-    return opts.reduceOp.op.name if opts is not None else "SUM"
+    return NAMES[opts.reduceOp.op.value] if opts is not None else "SUM"
 
 
 def factor_of(opts):

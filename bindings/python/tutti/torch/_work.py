@@ -47,6 +47,8 @@ class Work(c10d.Work):
         self.wait()
 
     def _do_rest(self):
+        if not self._finish:
+            return
         with self._lock:  # a second thread waits here until the results are in the user's tensors
             while self._finish:
                 self._finish[0]()
