@@ -17,6 +17,10 @@ class Work(c10d.Work):
     None: the store's.
     """
 
+    _future = None
+    source = None  # of a recv: a function that returns the sender
+    let_go = None  # a function that `wait` calls at its end, see Held
+
     def __init__(self, submissions, results, finish=(), limit=None):
         super().__init__()
         self._submissions = submissions
@@ -24,10 +28,6 @@ class Work(c10d.Work):
         self._finish = [step for step in finish if step is not None]
         self._limit = limit
         self._lock = threading.Lock()
-        self._future = None
-        self._error = None
-        self.source = None  # of a recv: a function that returns the sender
-        self.let_go = None  # a function that `wait` calls at its end, see Held
 
     def wait(self, timeout=None):
         """Blocks until all is done, and raises the call's error. timeout: a timedelta; zero or less: the group's."""
