@@ -18,11 +18,10 @@ SUITES = {"node": node, "negotiation": negotiation, "lab": lab, "training": trai
           "python": python, "pytorch": pytorch, "mxnet": mxnet, "ps": ps, "scaling": scaling, "staleness": staleness}
 ON_HOSTS = ("lab", "training", "ps", "scaling", "pytorch")
 PARTS = {suite: tuple(module.PARTS) for suite, module in SUITES.items() if hasattr(module, "PARTS")}
-# Minutes for a whole suite, or a part of one, with all peers installed, on two processors. Those of suite pytorch are
-# estimates.
+# Minutes for a whole suite, or a part of one, with all peers installed, on two processors.
 MINUTES = {"node": 15, "negotiation": 7, "training": 12, "python": 8, "mxnet": 20, "scaling": 6, "staleness": 5,
-           "links": 15, "ranks": 16, "wire": 2, "one-host": 10, "beside": 12, "apart": 12, "collectives": 20,
-           "exchange": 12, "exchange-apart": 5}
+           "links": 15, "ranks": 16, "wire": 2, "one-host": 10, "beside": 12, "apart": 12, "collectives": 22,
+           "exchange": 24, "exchange-apart": 3}
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
