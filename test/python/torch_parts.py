@@ -94,7 +94,7 @@ class Rows(unittest.TestCase):
 
     def test_what_the_store_writes_for_tensors_apart_comes_to_them(self):
         tensors = [torch.zeros(2), torch.zeros(3, 2).t(), torch.zeros(())]
-        room, back = _buffers.written_rows(tensors, torch.empty)
+        room, back = _buffers.written_rows(tensors, lambda count, dtype: torch.empty(count, dtype=dtype))
         room.copy_(torch.arange(9.0))
         back()
         self.assertEqual([tensor.tolist() for tensor in tensors], [[0, 1], [[2, 3, 4], [5, 6, 7]], 8])
