@@ -19,8 +19,8 @@
  *   an error, it has submitted nothing, changed no handle and written no result, and
  *   `tutti_last_error` on the same thread says more.
  * - A null pointer is TUTTI_INVALID_ARGUMENT, unless the comment of the function allows it.
- * - A function that returns a value answers a null handle with a value that is no answer: -1, 0 for
- *   a size, "" for a text, or null. `tutti_last_error` then says more, too.
+ * - A function that returns a value returns an invalid one for a null handle: -1, 0 for a size, ""
+ *   for a text, or null. `tutti_last_error` then says more, too.
  * - No function throws. If there is not enough memory, a function returns TUTTI_INTERNAL.
  * - Two functions may end the process: `tutti_store_create`, if MPI_Init would wait for a lost rank
  *   or for too long, and `tutti_store_destroy`, where the destructor of `tutti::KVStore` would end
@@ -250,8 +250,8 @@ typedef struct tutti_call_options {
 /* The next calls take `count` keys, and lists with as many entries. `options` may be null. The
  * calls return at once.
  *
- * `pending` gets a handle for the call's outcome. It may be null if nobody is to wait for the
- * outcome.
+ * The call writes a handle for its outcome to `*pending`. `pending` may be null if the program does
+ * not wait for the outcome.
  *
  * The outputs of one call must not overlap in memory: TUTTI_INVALID_ARGUMENT. tutti does not
  * compare the outputs of two calls in flight.
@@ -299,9 +299,9 @@ TUTTI_EXPORT int tutti_store_all_to_all(tutti_store* store, tutti_key key, const
                                         size_t count_of_counts, const tutti_call_options* options,
                                         tutti_pending** pending);
 /* Replaces a key's stored value by the sum (or by the result of `op`) of its `values`. Once the
- * store has an optimizer, push updates the stored value by that sum instead. Collective in the
- * synchronous types of a parameter server, which merge the n-th push of every worker.
- * TUTTI_UNSUPPORTED with `dist_sync_mpi`.
+ * store has an optimizer, push uses that sum as a gradient: it updates the stored value by it.
+ * Collective in the synchronous types of a parameter server, which merge the n-th push of every
+ * worker. TUTTI_UNSUPPORTED with `dist_sync_mpi`.
  *
  * TUTTI_INVALID_ARGUMENT if the key has no stored value, or one of another dtype or shape. With a
  * parameter server this error is in the outcome. */
@@ -356,8 +356,8 @@ typedef struct tutti_parameter {
   double value;
 } tutti_parameter;
 
-/* Factors for one key. Its learning rate and its weight decay are the rule's, multiplied by
- * these. */
+/* Factors for one key. Its learning rate is `learning_rate` times the rule's, and its weight decay
+ * is `wd` times the rule's. */
 typedef struct tutti_factors {
   tutti_key key;
   double learning_rate;
@@ -375,21 +375,22 @@ typedef struct tutti_optimizer {
 } tutti_optimizer;
 
 /* From now on the store updates its values by this rule. With a parameter server it is collective,
- * and blocks until every worker has called it; with asynchronous types until worker 0 has, or the
- * lowest worker that is still there.
+ * and blocks until every worker has called it; with asynchronous types until worker 0 has, or, once
+ * worker 0 has left or is lost, the lowest of the other workers.
  *
  * TUTTI_INVALID_ARGUMENT for an unknown rule or parameter, and for a value out of range.
  * TUTTI_MISMATCH if workers pass different rules. */
 TUTTI_EXPORT int tutti_store_set_optimizer(tutti_store* store, const tutti_optimizer* optimizer);
-/* Writes what the rule keeps of each key to a file. Unless `dump_optimizer` is 0, it also writes
- * the rule. Not collective: one worker is enough. Blocks until the file is written.
- * TUTTI_INVALID_ARGUMENT if there is no optimizer. TUTTI_INTERNAL if it cannot write the file. */
+/* Writes the rule's state of each key, such as its momentum, to a file. Unless `dump_optimizer` is
+ * 0, it also writes the rule. Not collective: one worker is enough. Blocks until the file is
+ * written. TUTTI_INVALID_ARGUMENT if there is no optimizer. TUTTI_INTERNAL if it cannot write the
+ * file. */
 TUTTI_EXPORT int tutti_store_save_optimizer_states(tutti_store* store, const char* path,
                                                    int dump_optimizer);
-/* Loads the states from such a file. With a parameter server it is collective, and blocks until
- * every worker has called it; with asynchronous types until worker 0 has. It reads worker 0's file,
- * and all workers get the error of that file. TUTTI_INVALID_ARGUMENT if the file is missing or
- * damaged, or has the states of another rule. */
+/* Loads the states from a file of tutti_store_save_optimizer_states. With a parameter server it is
+ * collective, and blocks until every worker has called it; with asynchronous types until worker 0
+ * has. Only worker 0 reads its file. If it cannot, all workers get that error.
+ * TUTTI_INVALID_ARGUMENT if the file is missing or damaged, or has the states of another rule. */
 TUTTI_EXPORT int tutti_store_load_optimizer_states(tutti_store* store, const char* path);
 /* Sets the format in which tensors travel: "none", "fp16" or "bf16"; with a parameter server also
  * "2bit" and "1bit", which use `threshold`. KVStore::set_gradient_compression describes them.
@@ -397,11 +398,11 @@ TUTTI_EXPORT int tutti_store_load_optimizer_states(tutti_store* store, const cha
  * Every rank calls it with the same value before its first tensor; later it is
  * TUTTI_INVALID_ARGUMENT. With a parameter server it is collective, and blocks until every worker
  * has called it; TUTTI_MISMATCH if they pass different formats. With "2bit" and "1bit", if one
- * input element is NaN or infinite, so is that element of the sum, and nothing of it stays for the
- * next push. */
+ * input element is NaN or infinite, so is that element of the sum, and nothing of it is carried
+ * over to the next push. */
 TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const char* kind,
                                                       double threshold);
-/* Writes the number of the job's nodes that were lost to `*count`. */
+/* Writes to `*count` how many processes of the job (scheduler, servers and workers) were lost. */
 TUTTI_EXPORT int tutti_store_num_dead_node(tutti_store* store, int* count);
 /* Collective. Blocks until every rank has called it. Does not wait for tensors in flight. */
 TUTTI_EXPORT int tutti_store_barrier(tutti_store* store);
@@ -415,8 +416,8 @@ TUTTI_EXPORT int tutti_store_join(tutti_store* store, int* last);
  * memory. */
 TUTTI_EXPORT int tutti_store_allocate(tutti_store* store, const int64_t* dims, size_t rank,
                                       int dtype, tutti_tensor** tensor);
-/* Does the same on a device. On a GPU the tensor is memory of the device, with undefined contents.
- * TUTTI_UNSUPPORTED for a GPU if the store takes no tensors on a GPU. */
+/* Does what tutti_store_allocate does, on a device. On a GPU the tensor is memory of the device,
+ * with undefined contents. TUTTI_UNSUPPORTED for a GPU if the store takes no tensors on a GPU. */
 TUTTI_EXPORT int tutti_store_allocate_on(tutti_store* store, const int64_t* dims, size_t rank,
                                          int dtype, tutti_device device, tutti_tensor** tensor);
 
@@ -437,8 +438,8 @@ typedef struct tutti_counters {
   uint64_t allocated_peak_bytes;
 } tutti_counters;
 
-/* Reads the counters. `size` is sizeof(tutti_counters). A library that has more counters than the
- * program knows leaves the further ones out; a library that has fewer sets the rest to 0. */
+/* Reads the counters. `size` is sizeof(tutti_counters). If the library has more counters than the
+ * program knows, it leaves the others out; if it has fewer, it sets the rest to 0. */
 TUTTI_EXPORT int tutti_store_counters(const tutti_store* store, tutti_counters* counters,
                                       size_t size);
 /* Lists the sizes, limits and policies that this store uses, and where each comes from. For people

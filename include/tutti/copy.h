@@ -12,8 +12,8 @@ namespace tutti {
 /// - `invalid_argument`: the tensors differ in dtype or shape, or the program captures one of the
 ///   streams as a graph.
 /// - `unsupported`: the tensors are on two GPUs, or this build has no CUDA.
-/// - `timeout`: the GPU takes longer than the default of Options::key_timeout. The GPU may still
-/// use the tensors, so tutti then never frees memory that they own.
+/// - `timeout`: the GPU takes longer than the default of Options::key_timeout (30 minutes). The GPU
+///   may still use the tensors, so tutti then never frees memory that they own.
 TUTTI_EXPORT void copy(const Tensor& from, const Tensor& to);
 
 }  // namespace tutti

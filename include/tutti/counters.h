@@ -6,7 +6,8 @@ namespace tutti {
 /// Counts what a store has done on this rank since `create`, and the memory that it holds. Values
 /// never decrease, except for `allocated_bytes`. Sizes are in bytes.
 struct Counters {
-  /// Completed pushes, pushpulls and reduce_scatters. A call with several keys counts once a key.
+  /// Completed pushes, pushpulls and reduce_scatters. A call with several keys counts once for each
+  /// key.
   std::uint64_t tensors_reduced = 0;
   /// Bytes of these tensors. A key counts once, however many devices it has.
   std::uint64_t bytes_reduced = 0;
@@ -26,8 +27,8 @@ struct Counters {
   /// The number of the job's nodes, as `create` found it.
   std::uint64_t nodes = 1;
   /// Bytes of the buffers of `dist_sync_mpi` on this rank, with its share of the node's shared
-  /// segments. At most `most_buffer_bytes`, plus the bytes for keys in flight which the comment of
-  /// that function names. Freed when the store ends.
+  /// segments. They are at most `most_buffer_bytes`, plus the bytes for keys in flight that the
+  /// comment of that function names. The store frees the buffers when it ends.
   std::uint64_t buffer_bytes = 0;
   /// Bytes of the tensors from `allocate` that exist now, in whole pages.
   std::uint64_t allocated_bytes = 0;

@@ -38,7 +38,7 @@ enum class ErrorCode : std::uint8_t {
 TUTTI_EXPORT std::string_view name(ErrorCode code);
 
 /// The one type of exceptions that tutti throws. The message names the key and the ranks, and says
-/// what each rank said and what to do.
+/// what each rank did and what to do.
 ///
 /// The message is one line. Characters of `message` that are not printable (newlines, null
 /// characters, bytes that are not UTF-8) are escaped. If the message is longer than 4 KiB, its

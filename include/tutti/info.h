@@ -21,7 +21,7 @@ struct Fact {
 TUTTI_EXPORT std::vector<Fact> build_info();
 
 /// Tells about the CUDA driver, the GPUs with their UUIDs, whether tutti's kernels run on each GPU,
-/// and NCCL with its version and path. If one of these is missing, the fact says why. For people.
+/// and NCCL with its version and path. If one of these is missing, its fact says why. For people.
 /// Initialises CUDA, and creates a context on each GPU for a moment.
 TUTTI_EXPORT std::vector<Fact> gpu_info();
 
@@ -46,9 +46,10 @@ struct Choice {
 ///
 /// It does not count:
 /// - tensors from `allocate`;
-/// - 1.4375 KiB for each key that is in flight at once. A program that submits lists of keys pays
-///   these 1.4375 KiB once for each class of list lengths that it uses: 1 key, 2 and 3, 4 to 7, 8
-///   to 15 and so on.
+/// - 1.4375 KiB for each key that is in flight at once. The store keeps this memory for later calls
+///   with lists of a similar length. There are classes of lengths: 1 key, 2 and 3, 4 to 7, 8 to 15
+///   and so on. A list takes as much as the longest list of its class, and a program that uses
+///   several classes needs the memory for each of them.
 TUTTI_EXPORT std::uint64_t most_buffer_bytes(const Options& options, int ranks_per_node,
                                              int nodes = 1);
 

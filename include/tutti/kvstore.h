@@ -21,10 +21,10 @@ namespace tutti {
 /// Choices for one call.
 struct CallOptions {
   /// A higher priority goes first.
-  /// - `dist_sync_mpi`: among the tensors that all ranks have submitted. If ranks pass different
-  ///   priorities for a key, the maximum counts.
-  /// - Parameter server: among the tensors that this worker has not sent yet. Calls for the same
-  ///   key keep their order.
+  /// - `dist_sync_mpi`: the store chooses among the tensors that all ranks have submitted. If ranks
+  ///   pass different priorities for a key, the highest counts.
+  /// - Parameter server: the store chooses among the tensors that this worker has not sent yet.
+  ///   Calls for the same key keep their order.
   int priority = 0;
   ReduceOp op = ReduceOp::sum;
 };
@@ -60,13 +60,14 @@ struct SettingCall;
 /// types accept it.
 ///
 /// GPUs: the types `dist_sync_mpi`, `device`, `local_allreduce_device` and `nccl` take tensors on a
-/// GPU. `nccl` takes no other tensors. All tensors of one key are on one GPU (`Options::gpu`).
-/// `Tensor::on` and `Pending::wait_on` describe streams. Stores of one process keep values on the
-/// GPU, and their calls enqueue work there. Update rules run on the host, so with an optimizer push
-/// and pushpull wait for the gradient.
+/// GPU. `nccl` takes no other tensors. A process uses one GPU (`Options::gpu`), and all tensors of
+/// one key must be on it. `Tensor::on` and `Pending::wait_on` describe streams. A store of one
+/// process keeps the value of a key on the GPU if the program's tensors are there, and its calls
+/// only enqueue work on the GPU. But update rules run on the host. So if such a store has an
+/// optimizer, push and pushpull block until the GPU has computed the gradient.
 ///
-/// Heap: once its steps repeat, a `dist_sync_mpi` store allocates nothing from the heap, except
-/// for:
+/// Heap: if a program repeats the same step, a `dist_sync_mpi` store soon allocates nothing from
+/// the heap, except for:
 /// - inputs that overlap the output of another key,
 /// - several devices,
 /// - `Pending::then`, `send` and `recv`.
@@ -91,8 +92,8 @@ class TUTTI_EXPORT KVStore {
   ///
   /// Errors of all types:
   /// - `invalid_argument`: the type is unknown, or an option is out of its range;
-  /// - `unsupported`: this build does not have the type, or this process is a child of one that
-  ///   created a store;
+  /// - `unsupported`: this build does not have the type, or this process was forked from one that
+  ///   had created a store;
   /// - `mismatch`: the ranks disagree.
   ///
   /// **`dist_sync_mpi`.** The call is collective over MPI_COMM_WORLD, or over `Options::ranks`. It
@@ -100,31 +101,31 @@ class TUTTI_EXPORT KVStore {
   /// steps. It initialises MPI unless the program has done so. If several threads of a process
   /// create stores, they take turns.
   ///
-  /// A rank and the processes that it started may share one environment, which names one rank. Then
-  /// the first of them to create a `dist_sync_mpi` store is the rank. The others get `unsupported`,
-  /// even after the first has ended.
+  /// A process that a rank starts, such as a data loader, inherits the variables by which MPI knows
+  /// the rank. Of the processes that have these variables, the first to create a `dist_sync_mpi`
+  /// store is the rank. The others get `unsupported`, even after the first has ended.
   ///
   /// More errors of `dist_sync_mpi`:
-  /// - `timeout`: some ranks have not called `create`. The program may call `create` again: the
-  ///   ranks that call it then make the store, even if some of them gave up before.
-  /// - `internal`: the time was up while MPI connected several machines. MPI cannot take back this
-  ///   step, so no store can be created any more: the job must end.
-  /// - `peer_lost`: a rank has ended, or a rank on this machine has been stopped for
-  ///   `heartbeat_timeout`. The error names the rank.
+  /// - `timeout`: some ranks have not called `create`. The program may call `create` again on all
+  ///   ranks, also on those that have waited in vain.
+  /// - `internal`: `create_timeout` ran out while MPI was connecting several machines. MPI cannot
+  ///   undo this step, so this job can create no more stores, and must end.
+  /// - `peer_lost`: a rank has ended, or a rank on this machine has been stopped (for example by
+  ///   SIGSTOP) for `heartbeat_timeout`. The error names the rank.
   ///
   /// Under `scripts/launch.py`, `create` throws `peer_lost` within seconds after a rank of the
   /// store has ended: on any machine, with any exit status, before that rank's own `create` or
-  /// during it. The message has the rank's host, and its exit code or signal.
+  /// during it. The message names the rank's host, and its exit code or signal.
   ///
-  /// Without that launcher, a rank's end is noticed as follows:
+  /// Without that launcher, the placement of the ranks decides which ranks notice such an end:
   /// - If all ranks run on one machine, the others notice the end even if the rank had not called
   ///   `create` yet.
   /// - On several machines, the ranks on the lost rank's machine notice it and tell the others.
   ///   Other machines learn of the loss only if these ranks created a store before, or if every
   ///   rank has already entered this `create`.
   /// - If no other rank of the store runs on the lost rank's machine, or if the MPI launcher does
-  ///   not set PMIX_RANK, nobody notices the end until the ranks are connected. `create` then
-  ///   throws `timeout`.
+  ///   not set PMIX_RANK, no rank notices an end that comes before the ranks are connected.
+  ///   `create` then throws `timeout`.
   ///
   /// Nothing can interrupt MPI_Init. If MPI_Init would wait for a lost rank, or longer than
   /// `create_timeout`, the process logs which ranks it waits for and exits with status 1.
@@ -137,25 +138,27 @@ class TUTTI_EXPORT KVStore {
   /// More errors of these types:
   /// - `invalid_argument`: one of the variables is missing, or this process has an open store of
   ///   such a type. Close that store, or use it.
-  /// - `mismatch`: processes of the job differ.
+  /// - `mismatch`: the processes of the job differ, for example in tutti's version, in the number
+  ///   of workers, or in the type of the store. The error says in what.
   /// - `timeout`: some processes have not come. The error names them.
   /// - `peer_lost`: under `scripts/launch.py`, a worker, a server or the scheduler ended before all
-  ///   had come, with whatever status. This error comes within seconds, and its message has the
+  ///   had come, with whatever status. This error comes within seconds, and its message names the
   ///   host, and the exit code or signal. Under any launcher: another worker's process has ended
-  ///   since the store before; the error names that worker.
+  ///   since the job's previous store; the error names that worker.
   ///
-  /// A job has one store after another. All workers create each of them, with a type on which they
-  /// agree, and each begins without keys and without an optimizer. Servers that keep their state on
-  /// disk go on from the state that the previous store left there. The scheduler and the servers
-  /// end when all workers' processes have ended. These types have no reduce_scatter, allgather,
-  /// all_to_all and join; the error of each says what to call instead.
+  /// A job may have several stores, one after another. All workers create each of them, with the
+  /// same type. Each store begins without keys and without an optimizer. Servers that keep their
+  /// state on disk go on from the state that the previous store left there. The scheduler and the
+  /// servers end when all workers' processes have ended. These types have no reduce_scatter,
+  /// allgather, all_to_all, join, send and recv: each of these throws `unsupported`, and its
+  /// message says what to call instead.
   static std::unique_ptr<KVStore> create(std::string_view type);
   static std::unique_ptr<KVStore> create(std::string_view type, const Options& options);
 
-  /// For `create` alone: Backend is not part of the API.
+  /// Only `create` calls this constructor: Backend is not part of the API.
   explicit KVStore(std::unique_ptr<Backend> backend);
   /// Closes the store like `close`, and blocks as long, but throws nothing. If `close` would have
-  /// thrown, a process that exits with status 0 exits with status 1 instead.
+  /// thrown, the process later exits with status 1 where it would have exited with status 0.
   ///
   /// Destroy a store before `main` returns. Do not destroy it in a callback or in a tensor's
   /// deleter: that ends the process.
@@ -178,7 +181,7 @@ class TUTTI_EXPORT KVStore {
   /// Calls in flight: tensors that have begun to move finish on every rank. Other calls that need
   /// this rank fail with `aborted` on the other ranks.
   ///
-  /// Blocks, in every thread that calls it, until all this is over. With `dist_sync_mpi`:
+  /// Every thread that calls `close` blocks until the store is closed. With `dist_sync_mpi`:
   /// - Rank 0 waits until all ranks have closed their stores.
   /// - The first rank of each machine waits until the ranks of its machine have closed theirs.
   /// - If another thread of this process is in a barrier or a join, `close` waits until that call
@@ -214,10 +217,13 @@ class TUTTI_EXPORT KVStore {
   /// they contribute to the result but do not receive it, as in a reduce to the other ranks.
   ///
   /// Errors:
-  /// - The call itself throws `duplicate_key` and `invalid_argument`.
+  /// - The call itself throws the errors that this rank sees alone, such as `duplicate_key` and
+  ///   `invalid_argument`. It also throws the error that has ended the store, if one has.
   /// - A disagreement between ranks comes through the `Pending`, as `mismatch`.
   /// - A `timeout` also comes through the `Pending`, on all ranks alike. No rank's contribution was
   ///   used; all ranks may call again.
+  /// - `aborted`, if a rank that the call needs has closed its store, and the errors that end the
+  ///   store, such as `peer_lost`, come through the `Pending`, too.
   Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
@@ -267,7 +273,8 @@ class TUTTI_EXPORT KVStore {
                     const std::vector<Values>& outs, CallOptions options = {});
 
   /// Sends each rank its share of `in`, and fills `out` with the shares that the ranks send to this
-  /// rank. Copies the share that this rank has for itself. Parameter-server types do not have it.
+  /// rank. The share that this rank has for itself is copied. Parameter-server types do not have
+  /// this call.
   ///
   /// `counts` is a matrix with one row for each sender and one column for each receiver: rank s
   /// sends `counts[s * num_workers() + r]` elements, perhaps 0, to rank r. In `in` the shares lie
@@ -276,8 +283,8 @@ class TUTTI_EXPORT KVStore {
   /// - `out` has as many elements as column `rank()` adds up to;
   /// - both have the same dtype, each has any shape, and both may be one tensor.
   ///
-  /// Nothing moves but what `counts` names. So a matrix with one column that is not 0 makes a
-  /// gather, and a matrix with one row that is not 0 makes a scatter.
+  /// Only the elements that `counts` names move. So if all numbers outside one column are 0, the
+  /// call gathers; if all numbers outside one row are 0, it scatters.
   ///
   /// Returns at once, and copies `counts`. Collective: all ranks pass the same dtype and the same
   /// matrix. A rank that knows its own row alone can get the other rows by an `allgather`. The
@@ -293,14 +300,15 @@ class TUTTI_EXPORT KVStore {
   /// recv, and only for tensors on the CPU.
   ///
   /// Not collective: only the two ranks call them, at any time, beside all other calls and in as
-  /// many threads as they want. Keys and the order of other calls play no part. If a rank sends
-  /// several tensors to one rank with one tag, the first of them goes to the first `recv` there
-  /// that accepts it. The two tensors have the same dtype and number of elements; their shapes may
-  /// differ. The elements travel unchanged.
+  /// many threads as they want. They have no key, and need not be in any order with other calls. If
+  /// a rank sends several tensors to one rank with one tag, the first of them goes to the first
+  /// `recv` there that accepts it. The two tensors have the same dtype and number of elements;
+  /// their shapes may differ. The elements travel unchanged.
   ///
   /// Both calls return at once. Both Pendings are done when the receiver has all elements: a send
-  /// waits for its recv, as MPI_Issend does. If two ranks each wait for their send before they call
-  /// recv, they wait for each other. The tensors are borrowed until the Pendings are done.
+  /// is not done before its recv, as with MPI_Issend. So if two ranks each wait for their send
+  /// before they call recv, both wait until `timeout`. The tensors are borrowed until the Pendings
+  /// are done.
   ///
   /// Errors at the call:
   /// - `invalid_argument`: the rank does not exist or is this rank itself, or the tag is below 0;
@@ -308,10 +316,9 @@ class TUTTI_EXPORT KVStore {
   ///
   /// Errors through the `Pending`, which name the other rank:
   /// - `mismatch`, on both ranks: the dtypes or numbers of elements differ. Both calls are over.
-  /// - `timeout`: the other rank did not make its call within `key_timeout`. The call that ends so
-  ///   keeps its place in the order. When the other rank makes the matching send or recv, that call
-  ///   ends in `timeout`, too, and is not paired with any other call. Both ranks must make their
-  ///   calls again.
+  /// - `timeout`: the other rank did not make its call within `key_timeout`. If the other rank
+  ///   makes the matching send or recv later, that call ends in `timeout`, too: it is not paired
+  ///   with any other call. Both ranks must make their calls again.
   /// - `aborted`: one of the two ranks closed its store before the two calls met. `close` waits for
   ///   calls that have met.
   /// - `internal`: the calls have met, but no element has moved for `key_timeout`, and for at least
@@ -325,8 +332,8 @@ class TUTTI_EXPORT KVStore {
   /// the `Pending` is done without an error; `source` must live until then.
   ///
   /// More `timeout` errors of a recv from `any_rank`:
-  /// - If some rank has given up a send with this tag, the recv ends in `timeout` and names that
-  ///   rank, before it takes a tensor that another rank sends.
+  /// - If some rank's send with this tag has ended in `timeout`, this recv ends in `timeout`, too,
+  ///   and names that rank. It does so before it takes a tensor that another rank sends.
   /// - If the recv itself ends in `timeout`, the next send with its tag ends in `timeout`, too,
   ///   whichever rank makes it.
   Pending recv(const Tensor& tensor, int from_rank, int tag = 0, int* source = nullptr);
@@ -340,13 +347,13 @@ class TUTTI_EXPORT KVStore {
   /// Throws `invalid_argument` if one of the keys already has a value. A store of one process then
   /// stores nothing; with a parameter server the other keys of the call get their values.
   void init(const std::vector<Key>& keys, const std::vector<Values>& values);
-  /// push replaces the stored value by the sum (or by the result of `op`) of all `values`. pull
-  /// copies the stored value to each of the `outs`. Both return at once.
+  /// push replaces a key's stored value by the sum (or by the result of `op`) of its `values` on
+  /// all workers. pull copies the stored value to each of the `outs`. Both return at once.
   ///
   /// Both fail with `invalid_argument` if the key has no stored value, or if the tensors have
   /// another dtype or shape than the stored value.
   ///
-  /// pushpull does both, with these differences:
+  /// pushpull does both in one call, with these differences:
   /// - The stored value takes the dtype and shape of the call's tensors.
   /// - If there is no stored value, pushpull only reduces.
   ///
@@ -356,8 +363,8 @@ class TUTTI_EXPORT KVStore {
   ///
   /// With a parameter server:
   /// - Errors come through the `Pending`, on every worker alike.
-  /// - A key may be in flight several times. The store does a worker's calls for a key in the order
-  ///   in which the worker made them, so a pull follows the worker's last push.
+  /// - A key may be in flight several times. The store executes a worker's calls for a key in the
+  ///   order in which the worker made them, so a pull gets the value after the worker's last push.
   /// - The synchronous types (`dist_sync` and so on) merge the n-th push of every worker, and then
   ///   update once.
   /// - The asynchronous types (`dist_async` and so on) update once for each push, as soon as it
@@ -368,7 +375,8 @@ class TUTTI_EXPORT KVStore {
   Pending pull(const std::vector<Key>& keys, const std::vector<Values>& outs,
                CallOptions options = {});
   /// Copies some rows of the stored value to each of the `outs`, and fills their other rows with
-  /// zeros. One index of the first dimension selects a row. Only these rows travel. Blocks.
+  /// zeros. A row consists of all elements with one index in the first dimension. Only the rows
+  /// that `row_ids` names travel. Blocks until the rows are there.
   ///
   /// `outs` have the dtype and shape of the stored value. `row_ids` has one tensor for each key, of
   /// any shape and dtype, whose elements are whole numbers. It may name a row several times, and it
@@ -379,7 +387,8 @@ class TUTTI_EXPORT KVStore {
                        const std::vector<Tensor>& row_ids);
 
   /// From now on the store updates its values by this rule. A second call with the same rule gives
-  /// the rule new parameters, such as a learning rate, and keeps what the rule knows of each key.
+  /// the rule new parameters, such as a learning rate, and keeps the rule's state of each key, such
+  /// as its momentum.
   ///
   /// Throws `invalid_argument` for an unknown rule or parameter, a value out of range, and a key of
   /// more than `Key::max_bytes`. Then nothing has changed.
@@ -388,39 +397,41 @@ class TUTTI_EXPORT KVStore {
   /// - Synchronous types: every worker calls it with the same rule. It blocks until all have called
   ///   it.
   /// - Asynchronous types: it blocks until worker 0 has called it, and worker 0's rule counts. If
-  ///   worker 0 has gone, the lowest worker that is still there takes its place.
+  ///   worker 0 has left or is lost, the lowest of the other workers takes its place.
   /// - A worker that passes another rule gets `mismatch`.
-  /// - A `timeout` comes to every worker, or with asynchronous types to the worker that waited.
-  ///   Then nothing has changed, and these workers call again.
+  /// - If the call ends in `timeout`, all workers get it; with asynchronous types only the worker
+  ///   that waited. Then nothing has changed, and these workers may call again.
   /// - Set lamb before a key's first init or broadcast. Lamb needs the norm of the whole value, so
   ///   the servers then keep the value in one piece.
   void set_optimizer(const Optimizer& optimizer);
-  /// Writes what the rule keeps of each key, such as its momentum, to a file. With `dump_optimizer`
-  /// it also writes the rule and its parameters. The file is replaced as a whole or not at all.
-  /// Blocks until the file is written.
+  /// Writes the rule's state of each key, such as its momentum, to a file. With `dump_optimizer` it
+  /// also writes the rule and its parameters. The file is replaced as a whole or not at all. Blocks
+  /// until the file is written.
   ///
   /// Throws `invalid_argument` if there is no optimizer, and `internal` if it cannot write the
   /// file. The store lives on in both cases.
   ///
-  /// With a parameter server it gathers the states of all servers, after this worker's own earlier
-  /// calls. It is not collective: one worker is enough, any worker may call it, and each worker
-  /// writes the file that it names. With synchronous types all these files are equal if the workers
-  /// have made the same calls.
+  /// With a parameter server it gathers the states of all servers, after the servers have executed
+  /// this worker's earlier calls. It is not collective: one worker is enough, any worker may call
+  /// it, and each worker writes the file that it names. With synchronous types all these files are
+  /// equal if the workers have made the same calls.
   void save_optimizer_states(const std::string& path, bool dump_optimizer = false);
-  /// Loads the states from such a file, and the optimizer, too, if the file has it. The file fits
-  /// any number of servers, and stores of one process.
+  /// Loads the states from a file of `save_optimizer_states`, and the optimizer, too, if the file
+  /// has it. A store with any number of servers can load the file, and so can a store of one
+  /// process.
   ///
   /// Throws `invalid_argument` if the file is missing or damaged, or has the states of another
   /// rule. Then nothing has changed. If the file has the states of another model, the error comes
   /// when the program pushes the key concerned.
   ///
   /// With a parameter server every worker calls it, and it blocks until all have called it; with
-  /// asynchronous types until worker 0 has. The store reads worker 0's file. The other workers need
-  /// no file. They get the error of worker 0's file, or an error that worker 0 has gone.
+  /// asynchronous types until worker 0 has. Only worker 0 reads its file; the other workers need no
+  /// file. If worker 0 cannot read the file, all workers get that error. If worker 0 has left or is
+  /// lost, they get an error that says so.
   void load_optimizer_states(const std::string& path);
 
-  /// How many nodes of the job (scheduler, servers and workers) were lost since `create`. 0 in
-  /// stores of one process. Does not block.
+  /// Returns how many processes of the job (scheduler, servers and workers) were lost since
+  /// `create`; 0 in a store of one process. Does not block.
   int num_dead_node() const;
 
   /// Sets the format in which f32 tensors travel between nodes: "none", "fp16" or "bf16". All ranks
@@ -432,17 +443,17 @@ class TUTTI_EXPORT KVStore {
   /// - `unsupported`: the store type does not have the format. A store of one process sends
   ///   nothing, and has "none" alone.
   ///
-  /// With "fp16", the sum of a node becomes infinite above 65504.
+  /// With "fp16", an element becomes infinite if the sum over one node exceeds 65504.
   ///
   /// With a parameter server this is the format of gradients on their way to the servers: of push
   /// and pushpull with sum or average. All other tensors travel whole, and so do the values that
   /// come back. The call blocks until all workers have called it. If they pass different formats,
   /// they get `mismatch`.
   ///
-  /// A parameter server also has "2bit" and "1bit", for f32, f16 and bf16. Tensors of other dtypes
-  /// are refused. For each key a worker keeps a residual: the part of its gradients that it has not
-  /// sent yet. It adds each gradient to the residual, sends a rounded form of that, and subtracts
-  /// what it sent:
+  /// A parameter server also has "2bit" and "1bit", for f32, f16 and bf16; a push or pushpull of
+  /// another dtype then throws `invalid_argument`. For each key a worker keeps a residual: the part
+  /// of its gradients that it has not sent yet. It adds each gradient to the residual, sends a
+  /// rounded form of that, and subtracts what it sent:
   /// - "2bit" sends +threshold, -threshold or 0 for each element: 16 times fewer bits than f32.
   /// - "1bit" sends +1 for an element above the threshold, else -1: 32 times fewer bits.
   ///
@@ -450,8 +461,8 @@ class TUTTI_EXPORT KVStore {
   /// nothing of it. With "2bit" the element arrives as NaN. With "1bit" the part of the tensor that
   /// holds it travels whole.
   ///
-  /// A push that fails may have sent a part of its gradient, and the residual keeps the rest. If
-  /// the program pushes the gradient again, the part that was sent counts twice.
+  /// If a push fails, the residual may already hold what rounding has left over of its gradient. If
+  /// the program pushes that gradient again, this remainder counts twice.
   ///
   /// `threshold` is finite, above 0 with "2bit" and at least 0 with "1bit"; otherwise the call
   /// throws `invalid_argument`. Other formats have no threshold.
@@ -461,14 +472,15 @@ class TUTTI_EXPORT KVStore {
   /// `key_timeout` it throws `timeout` and names the ranks that did not come. With a parameter
   /// server the scheduler's `key_timeout` counts.
   void barrier();
-  /// A rank that has run out of data calls this. Until every rank has joined, it contributes the
-  /// identity of the operation (0 to a sum) to what the other ranks reduce, and `average` does not
-  /// count it. Collective. Blocks until all ranks have joined, and returns the last rank to join.
+  /// A rank that has run out of data calls this. Until every rank has joined, this rank contributes
+  /// the identity of the operation (0 to a sum) to what the other ranks reduce, and `average` does
+  /// not count this rank. Collective. Blocks until all ranks have joined, and returns the last rank
+  /// to join.
   int join();
 
   /// Allocates a tensor in memory that the ranks of a node share, so that it is exchanged without
-  /// copies. Not collective. Blocks while the kernel clears the memory and joins it to huge pages:
-  /// 0.5 to 3 ms for each MiB.
+  /// copies. Not collective. Blocks while the kernel clears the memory and puts it into huge pages,
+  /// which takes 0.5 to 3 ms for each MiB.
   ///
   /// Throws `internal` if there is not enough memory; the store lives on. Throws the error that
   /// ended the store, if one did.
@@ -480,9 +492,8 @@ class TUTTI_EXPORT KVStore {
   /// tensors on a GPU throw `unsupported`.
   Tensor allocate(const Shape& shape, DType dtype, Device device = {});
 
-  /// Does not block.
-  Counters counters() const;
-  /// The sizes, limits and policies that this store uses, and where each comes from (see
+  /// Returns what the store has done on this rank. Does not block. Counters counters() const; The
+  /// sizes, limits and policies that this store uses, and where each comes from (see
   /// `tutti/info.h`). For people to read. Empty in stores of one process. Does not block.
   std::vector<Choice> choices() const;
 

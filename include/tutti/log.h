@@ -18,7 +18,7 @@ struct LogLine {
 
 /// Sends the library's log lines to a program that has a log of its own. The library passes each
 /// line that `Options::log_level` lets through to `take` first, and writes it to stderr only if
-/// `take` returns false. An empty `take` ends this.
+/// `take` returns false. With an empty `take` the library writes all lines to stderr again.
 ///
 /// The library calls `take` for one line at a time, on any thread: also on its own threads, and on
 /// threads that hold its locks. So `take` must be quick. It must not call the library, wait for a

@@ -9,9 +9,9 @@ namespace tutti {
 /// An update rule by name, with its parameters, for `KVStore::set_optimizer`. The rules are
 /// MXNet's.
 ///
-/// In the formulas, w is the value, t counts the updates of the key so far, and g is the gradient
-/// times `rescale_grad`. `avg(x, b)` is the running average b avg + (1 - b) x, which begins at 0.
-/// |x| is the norm of the whole tensor.
+/// In the formulas, w is the value, lr the learning rate, t the number of the key's updates so far,
+/// and g the gradient times `rescale_grad`. `avg(x, b)` is a running average: it begins at 0, and
+/// each update replaces it by b avg + (1 - b) x. |x| is the norm of the whole tensor.
 ///
 ///     sgd      v = momentum v - lr (g + wd w)
 ///              w += v
@@ -40,8 +40,8 @@ namespace tutti {
 /// - nag: momentum 0
 /// - adam, adamw: beta1 0.9; beta2 0.999; epsilon 1e-8
 /// - adagrad: epsilon 1e-7
-/// - rmsprop: gamma1 0.9; epsilon 1e-8; centered 0; gamma2 0.9; clip_weights 0 (no bound; else w is
-///   cut to +-clip_weights after each update)
+/// - rmsprop: gamma1 0.9; epsilon 1e-8; centered 0; gamma2 0.9; clip_weights 0 (no bound; otherwise
+///   each update ends by clipping w to +-clip_weights)
 /// - lamb: beta1 0.9; beta2 0.999; epsilon 1e-6; bias_correction 1; lower_bound 0 and upper_bound 0
 ///   (bounds of |w| in the formula; 0 is no bound)
 ///
@@ -49,14 +49,15 @@ namespace tutti {
 /// - learning_rate: lr. 0.001 for adam, adamw, rmsprop and lamb; 0.01 for the others.
 /// - wd: the weight decay. 0.
 /// - rescale_grad: 1.
-/// - clip_gradient: 0 (no bound). Else g is cut to +-clip_gradient. Rules that have a d cut d
-///   instead.
+/// - clip_gradient: 0 (no bound). Otherwise a rule clips g to +-clip_gradient; a rule whose formula
+///   has a d clips d instead.
 /// - multi_precision: 0. With 1, an f16 or bf16 value has a master copy in f32, so that small
 ///   updates add up.
 ///
 /// Switches (nesterov, centered, bias_correction, multi_precision) are 0 or 1.
 struct Optimizer {
-  /// A key's learning rate and weight decay are the rule's, multiplied by these.
+  /// A key's learning rate is `learning_rate` times the rule's, and its weight decay is `wd` times
+  /// the rule's.
   struct Factors {
     double learning_rate = 1;
     double wd = 1;

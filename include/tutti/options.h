@@ -42,34 +42,34 @@ struct TUTTI_EXPORT Options {
   ///
   /// - The order of the list does not matter. In the store, the ranks are numbered 0, 1, ... in
   ///   ascending order. `rank()`, roots and messages use these numbers.
-  /// - Only the listed ranks create the store. Ranks that share several stores create them in the
-  ///   same order.
+  /// - Only the listed ranks create the store. Ranks that share several stores must create them in
+  ///   the same order.
   /// - The first store of a process starts MPI, unless the program has done so. Starting MPI waits
-  ///   for every rank of the job. So a rank that creates no store with other ranks calls MPI_Init
-  ///   instead; or all ranks first create a store over all ranks.
+  ///   for every rank of the job. So a rank that creates no store with other ranks must call
+  ///   MPI_Init itself. If all ranks first create a store over all ranks, no rank needs to.
   /// - A store of one rank waits for no other rank, has no thread, and does not use MPI.
   ///
   /// No variable sets it.
   std::vector<int> ranks;
   /// The network interface for MPI and control traffic, such as "eth0". Empty: the system chooses.
-  /// `create` throws an error for an unknown interface, and lists the existing ones.
-  /// `DMLC_INTERFACE`.
+  /// If there is no such interface, `create` throws `invalid_argument`, and the error lists the
+  /// existing ones. `DMLC_INTERFACE`.
   std::string interface;
   /// [agreed] Encrypts control traffic between nodes, and all messages of a parameter server's job.
   /// Does not encrypt data that MPI carries. All processes of the job must set it alike.
   /// `TUTTI_ENCRYPT`.
   bool encrypt = false;
-  /// The program promises that it makes no MPI call while the store lives. Then a store over
-  /// several nodes works although the program has initialised MPI below MPI_THREAD_MULTIPLE.
-  /// `TUTTI_USER_MAKES_NO_MPI_CALLS`.
+  /// By this the program promises that it makes no MPI call while the store lives. A store over
+  /// several nodes then works even if the program has initialised MPI with a lower thread level
+  /// than MPI_THREAD_MULTIPLE. `TUTTI_USER_MAKES_NO_MPI_CALLS`.
   bool user_makes_no_mpi_calls = false;
   /// [agreed] Results depend only on the values, their dtype and the number of ranks. They do not
   /// depend on timing, fusion, chunking or algorithm. `false` allows faster algorithms without this
   /// promise; there are none yet. `TUTTI_REPRODUCIBLE`.
   bool reproducible = true;
   /// [agreed] For the asynchronous types (`dist_async` and so on). Bounds how far a worker may be
-  /// ahead: for each key, the servers have executed at most so many more pushes of this worker than
-  /// of the slowest worker. A push that would be further ahead waits in the server.
+  /// ahead: for each key, the servers have executed at most this many more pushes of this worker
+  /// than of the slowest worker. A push that would be further ahead waits in the server.
   /// - Unset: no bound.
   /// - 0: the workers go together, as with `dist_sync`.
   /// - If it is set, every worker must push the same keys equally often. A worker that has left or
@@ -90,15 +90,17 @@ struct TUTTI_EXPORT Options {
   std::chrono::milliseconds stall_report_after{30'000};
   /// [agreed] After this time a tensor that some ranks have not submitted fails with `timeout` on
   /// all ranks. All ranks may call again. The default is long because rank 0 may be writing a
-  /// checkpoint. In a parameter server's job, the scheduler's own value also bounds the barriers of
-  /// the job, and the time that servers take to begin. `TUTTI_TIMEOUT_SECONDS`.
+  /// checkpoint. In a parameter server's job, the scheduler's own value also bounds how long a
+  /// barrier waits for a worker, and how long the servers may take to begin.
+  /// `TUTTI_TIMEOUT_SECONDS`.
   std::chrono::milliseconds key_timeout{1'800'000};
   /// A rank is lost if its heartbeat is missing for this time. While ranks create a store or end, a
   /// rank on this machine is lost, too, if it is stopped for this time. `TUTTI_HEARTBEAT_SECONDS`.
   std::chrono::milliseconds heartbeat_timeout{30'000};
-  /// How long each step of `create` waits for the other ranks. Nothing can interrupt MPI_Init, so
-  /// there the process ends after this time. A server that keeps its state on disk has this time to
-  /// read the state before it joins, and again before it comes back. `TUTTI_CREATE_SECONDS`.
+  /// How long each step of `create` waits for the other ranks. Nothing can interrupt MPI_Init, so a
+  /// process that waits in MPI_Init for this time ends. A server that keeps its state on disk has
+  /// this time to read the state before it joins the job, and again before it comes back to it.
+  /// `TUTTI_CREATE_SECONDS`.
   std::chrono::milliseconds create_timeout{300'000};
   /// The lowest level of messages that are logged: off, critical, error, warning, info, debug or
   /// trace. The log goes to stderr, unless `set_log_taker` sends it elsewhere. `TUTTI_LOG`.
@@ -111,8 +113,9 @@ struct TUTTI_EXPORT Options {
   ///   the name (trace.json, trace.2.json).
   /// - Each rank writes `<file>.<rank>.part` on its own host. Rank 0 merges the parts that it can
   ///   read, and names the others in the log.
-  /// - It takes 24 MiB on each rank, for the first million events.
-  /// - `create` throws `invalid_argument` if it cannot write the file. It resolves a relative path.
+  /// - The timeline takes 24 MiB of memory on each rank, and holds the rank's first million events.
+  /// - `create` throws `invalid_argument` if it cannot write the file. A relative path begins in
+  ///   the folder in which the process is at `create`.
   /// - If the disk fills up later, the store goes on. When it closes, it logs the path and the
   ///   reason, and removes the incomplete file.
   ///
@@ -126,12 +129,13 @@ struct TUTTI_EXPORT Options {
   /// [agreed] The store fuses small tensors into batches of at most this many bytes. 0: it fuses
   /// none. Unset: 2 MiB on one node, 1 MiB between nodes. `TUTTI_FUSION_BYTES`.
   std::optional<std::size_t> fusion_bytes;
-  /// [agreed] The store cuts larger tensors into parts of this many bytes, so that a more urgent
-  /// tensor can overtake them. 0: it cuts none. Unset: 4 MiB on one node, 512 KiB between nodes.
-  /// `TUTTI_PART_BYTES`.
+  /// [agreed] The store cuts tensors that are larger than this into parts of this many bytes, so
+  /// that a more urgent tensor can overtake them. 0: it cuts none. Unset: 4 MiB on one node, 512
+  /// KiB between nodes. `TUTTI_PART_BYTES`.
   std::optional<std::size_t> part_bytes;
-  /// [agreed] How many bytes of a chunk one rank sums in shared memory. 0: the store chooses at run
-  /// time. `TUTTI_SLICE_BYTES`.
+  /// [agreed] A large tensor moves through shared memory in chunks, and the ranks of a node share
+  /// the sum of a chunk: each of them sums a slice of this many bytes. 0: the store chooses.
+  /// `TUTTI_SLICE_BYTES`.
   std::size_t slice_bytes = 0;
 };
 

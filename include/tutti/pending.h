@@ -20,12 +20,13 @@ class Completion;
 /// Thread-safe. The program does not need to poll: a call ends without that.
 class TUTTI_EXPORT Pending {
  public:
-  /// Called once, with null or with the call's error. It runs on the store's communication thread.
-  /// If the call is done already, it runs at once on the thread that passes it to `then`.
+  /// The store calls it once, with null or with the call's error, on the store's communication
+  /// thread. If the call is already done, it runs at once on the thread that passes it to `then`.
   ///
   /// A callback may submit calls, but must not wait for any. It should be short, because the
   /// communication thread moves nothing while it runs. It must not own the last reference to the
-  /// store: to destroy the store in a callback ends the process.
+  /// store, because a process ends if it destroys a store in a callback. If a callback throws, the
+  /// store logs the error.
   using Callback = std::function<void(std::exception_ptr)>;
 
   /// A call that is done already, without error.
@@ -49,17 +50,17 @@ class TUTTI_EXPORT Pending {
   ///
   /// Blocks:
   /// - with outputs on a device, only until the last copy to an output is issued to the device.
-  ///   That is about one chunk before `wait` would return. Meanwhile other threads move the store's
-  ///   data.
+  ///   That is about one chunk before `wait` would return. This thread moves no data meanwhile;
+  ///   other threads do.
   /// - with outputs on the CPU, until the call is done, as `wait` does.
   ///
-  /// Afterwards the program may use the call's keys again. Their next call waits until this one is
-  /// over, for about the time of one chunk.
+  /// Afterwards the program may use the call's keys again. A call that does so waits until this
+  /// call is over, which takes about as long as one chunk.
   ///
   /// Errors:
   /// - the call's own `Error`, if the call has failed by then. If the call fails later, `wait`
   ///   throws the error, and the work in the stream finds undefined outputs.
-  /// - `invalid_argument` in a callback, unless the call is done already, and for a DeviceStream
+  /// - `invalid_argument` in a callback, unless the call is already done, and for a DeviceStream
   ///   that refers to no stream;
   /// - `invalid_argument` for a stream that the program captures as a graph, because later runs of
   ///   the graph would not wait for anything;

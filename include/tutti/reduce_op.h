@@ -13,9 +13,9 @@ namespace tutti {
 /// - Sums of integers wrap around.
 /// - `min` and `max` give NaN where any contribution is NaN.
 ///
-/// The store adds f16 and bf16 in f32, and rounds twice. It rounds the sum over one process's
-/// devices to 16 bits, so that sum must fit into 16 bits. It then rounds the sum over a node's
-/// ranks; an average is divided before this second rounding.
+/// The store adds f16 and bf16 in f32, and rounds to 16 bits twice: first the sum over one
+/// process's devices, then the sum over a node's ranks. So the first of these sums must fit into 16
+/// bits. The store divides an average before the second rounding.
 enum class ReduceOp : std::uint8_t { sum, average, min, max };
 
 /// "sum", "average", "min" or "max".

@@ -30,9 +30,9 @@ struct Durability {
   /// A folder with the states of all servers of an earlier job, from which this server begins. That
   /// job may have had more or fewer servers. If it is set, `folder` must not have a state yet.
   std::string restore{};
-  /// The server writes another checkpoint when its journal has more bytes than this, and more than
-  /// two checkpoints have. A server that is started again reads the journal, so a small value makes
-  /// that quick, but costs more checkpoints.
+  /// The server writes another checkpoint when its journal has more bytes than this, and is also
+  /// larger than two checkpoints. A server that is started again reads the journal. So with a small
+  /// value a server starts faster, but writes more checkpoints.
   std::uint64_t journal_bytes = std::uint64_t{64} << 20;
 };
 
@@ -41,7 +41,8 @@ struct Durability {
 ///
 /// Blocks until the job is over: until the processes of all workers have ended, however many stores
 /// they created. Returns whether the job ended well; if not, it logs the reason. SIGTERM asks the
-/// process to end. The call raises the process's limit of open files as far as the system allows.
+/// process to end. `run_server` raises the process's limit of open files as far as the system
+/// allows.
 ///
 /// Errors:
 /// - `invalid_argument`: the environment names no place in a job, the limit of open files is too

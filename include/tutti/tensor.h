@@ -15,9 +15,9 @@
 
 namespace tutti {
 
-/// Element types. f16 is IEEE binary16, and bf16 is the upper half of an f32. b8 to b128 are
-/// elements of 8 to 128 bits which a store moves, but does not add. They are for all other types:
-/// booleans, complex numbers, unsigned and 16-bit integers, 8-bit floats and so on.
+/// Element types. f16 is IEEE binary16, and bf16 is the upper half of an f32. A store moves
+/// elements of b8 to b128, which have 8 to 128 bits, but does not add them. They stand for all
+/// other types: booleans, complex numbers, unsigned and 16-bit integers, 8-bit floats and so on.
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, u8, i32, i64, b8, b16, b32, b64, b128 };
 
 /// Whether a store can add, average and compare elements of this type. True for all but b8 to b128.
@@ -80,25 +80,26 @@ class TUTTI_EXPORT Shape {
 /// Ownership: a tensor that is made from a plain pointer borrows its memory. The caller keeps that
 /// memory alive until the `Pending` of the call is done. A tensor that is made from a `shared_ptr`
 /// shares its memory, and so do tensors from `KVStore::allocate`. In both cases the caller must not
-/// touch the elements until the call is done. After that the store holds no copy of the tensor.
+/// touch the elements until the call is done. Then the store no longer refers to the memory.
 ///
-/// GPUs: the memory must belong to the device's primary context or to a memory pool. When the
-/// program makes a call, work that it has enqueued on the device may still write an input or read
-/// an output. `on` names the stream of that work. A program that names no stream must have waited
-/// for all such work before the call.
+/// GPUs: the memory must belong to the device's primary context or to a memory pool. A program may
+/// make a call while work that it has enqueued on the device still writes an input or reads an
+/// output. It then names the stream of that work by `on`. If it names no stream, it must wait for
+/// all such work before the call.
 class TUTTI_EXPORT Tensor {
  public:
   Tensor() = default;
   /// Borrows the memory at `data`, which may have any alignment. `data` may be null only if `shape`
-  /// has no elements; otherwise null throws `invalid_argument`. So does a size in bytes that does
-  /// not fit 63 bits.
+  /// has no elements. Throws `invalid_argument` for any other null pointer, and for a size in bytes
+  /// that does not fit 63 bits.
   Tensor(void* data, Shape shape, DType dtype, Device device = {});
   /// Shares the memory of `owned`. The deleter of `owned` runs on the thread that drops the last
   /// copy.
   ///
   /// A `dist_sync_mpi` store may drop the last copy: when a call ends, or when the store ends or is
-  /// closed. Then any deleter but a `QuickDeleter` runs like a callback of `Pending::then`: on the
-  /// communication thread, before the `Pending` is done. Such a deleter:
+  /// closed. The deleter then runs like a callback of `Pending::then`: on the communication thread,
+  /// before the `Pending` is done. (Only a `QuickDeleter` runs elsewhere; see its header.) Such a
+  /// deleter:
   /// - may submit calls to the store and ask it anything;
   /// - must not wait for a call, nor own the last reference to the store;
   /// - may take a lock that the program holds while it submits, but no lock that the program holds
