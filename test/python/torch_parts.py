@@ -1,11 +1,14 @@
 """Parts of the process groups, each tried alone; no rank takes part."""
+import sys
 import threading
 import unittest
 
 import numpy as np
 import torch
 
+from tutti.errors import AbortedError
 from tutti.torch import _buffers
+from tutti.torch._names import TURNS
 from tutti.torch._spares import Spares
 from tutti.torch._submissions import MANY, Submissions
 from tutti.torch._work import Work
@@ -18,6 +21,7 @@ class Call:
 
     def __init__(self, is_done=True):
         self.is_done = is_done
+        self.callbacks = []
 
     def done(self):
         return self.is_done
@@ -26,7 +30,12 @@ class Call:
         return True
 
     def then(self, callback):
-        """Nothing calls back."""
+        self.callbacks.append(callback)
+
+    def end(self):
+        self.is_done = True
+        for callback in self.callbacks:
+            callback(None)
 
 
 class WatchedLock:
@@ -147,6 +156,23 @@ class KeptMemory(unittest.TestCase):
         while lent:
             lent.pop(0)
         self.assertEqual(self.spares.kept(), 90)
+
+
+class CallsInLine(unittest.TestCase):
+    def test_when_the_store_is_dead_all_that_wait_in_line_fail_however_many(self):
+        calls, firsts = Submissions(), []
+
+        def call(_):
+            if len(firsts) == TURNS:
+                raise AbortedError("the store is closed")
+            firsts.append(Call(is_done=False))
+            return firsts[-1]
+        count = 4 * TURNS * sys.getrecursionlimit()
+        submissions = [calls.add("allreduce", torch.zeros(1), call) for _ in range(count)]
+        for first in firsts:
+            first.end()
+        self.assertEqual(sum(submission.error is not None for submission in submissions), count - TURNS)
+        self.assertEqual(calls.give_up(), [])
 
 
 class CallsBetweenTwoRanks(unittest.TestCase):

@@ -1,4 +1,5 @@
 """Submits the calls of a group. A call whose key is in flight waits in line."""
+import collections
 import functools
 import threading
 import time
@@ -88,6 +89,7 @@ class Submissions:
         self._lock = threading.RLock()  # a callback may come at once, where a call has failed
         self._names = Names()
         self._last = {}
+        self._due = collections.deque()  # calls whose keys are free; the first is being submitted
         self._between_two = []  # some of these are done
         self._most = MANY
 
@@ -124,8 +126,16 @@ class Submissions:
         return submission
 
     def _next(self, submission, _):
+        """A call that fails at once frees its key for the next in line, which this loop takes: thousands may wait."""
         with self._lock:
-            submission.submit_late()
+            self._due.append(submission)
+            if len(self._due) > 1:
+                return
+            while self._due:
+                try:
+                    self._due[0].submit_late()
+                finally:
+                    self._due.popleft()
 
     def give_up(self):
         """The keys of the calls that are not done. The library will log no error of these calls."""
