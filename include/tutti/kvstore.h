@@ -492,8 +492,10 @@ class TUTTI_EXPORT KVStore {
   /// tensors on a GPU throw `unsupported`.
   Tensor allocate(const Shape& shape, DType dtype, Device device = {});
 
-  /// Returns what the store has done on this rank. Does not block. Counters counters() const; The
-  /// sizes, limits and policies that this store uses, and where each comes from (see
+  /// Returns what the store has done on this rank. Does not block.
+  Counters counters() const;
+
+  /// Returns the sizes, limits and policies that this store uses, and where each comes from (see
   /// `tutti/info.h`). For people to read. Empty in stores of one process. Does not block.
   std::vector<Choice> choices() const;
 
