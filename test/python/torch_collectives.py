@@ -271,6 +271,38 @@ class Moving(Ranks):
             dist.all_to_all_single(torch.zeros(self.size, 2), torch.zeros(sum(rows), 2), None, rows)
         dist.barrier()
 
+    def test_split_sizes_that_do_not_fit_a_tensor_are_an_error_on_all_ranks_at_once(self):
+        if self.size == 1:
+            self.skipTest("alone nobody disagrees")
+        right, rows = [1] * self.size, torch.zeros(self.size, 2)
+        for wrong in ([1] * (self.size - 1) + [2], [1] * (self.size + 1), [2, -1, *[1] * (self.size - 2)]):
+            kind, text = tutti.MismatchError, f"all_to_all: rank {self.last} raises ValueError"
+            if self.rank == self.last:
+                kind, text = ValueError, f"the output has the split sizes .* pass {self.size} numbers of at least 0"
+            with self.assertRaisesRegex(kind, text):
+                dist.all_to_all_single(torch.zeros_like(rows), rows, wrong if self.rank == self.last else right, right)
+        dist.barrier()
+
+    def test_tensors_of_more_dimensions_than_the_store_has_are_exchanged(self):
+        shape = (1,) * 8 + (3, 2)
+        tensor, strided, whole = self.mine(shape), self.mine(shape).transpose(8, 9), torch.zeros(self.size, *shape)
+        dist.all_reduce(tensor)
+        self.same(tensor, sum(self.everyones(shape)))
+        dist.broadcast(strided, self.last)
+        self.same(strided, self.everyones(shape)[self.last].transpose(8, 9))
+        dist.all_gather(list(whole), self.mine(shape))
+        self.same(whole, torch.stack(self.everyones(shape)))
+
+    def test_a_default_device_is_not_where_the_group_has_its_memory(self):
+        if is_old():
+            self.skipTest("torch 1 has no default device")
+        rows = [torch.zeros(1 << 18) for _ in range(self.size)]
+        mine = torch.full((1 << 18,), 1.0 + self.rank)
+        with torch.device("meta"):
+            dist.barrier()
+            dist.all_gather(rows, mine)
+        self.assertEqual([row[-1].item() for row in rows], [1.0 + rank for rank in range(self.size)])
+
     def test_objects_travel(self):
         objects = [None] * self.size
         dist.all_gather_object(objects, {"rank": self.rank, "text": "x" * 10 ** self.rank})

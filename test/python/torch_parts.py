@@ -2,10 +2,12 @@
 import sys
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 import torch
 
+from tutti import _callback_queues
 from tutti.errors import AbortedError
 from tutti.torch import _buffers
 from tutti.torch._names import TURNS
@@ -173,6 +175,27 @@ class CallsInLine(unittest.TestCase):
             first.end()
         self.assertEqual(sum(submission.error is not None for submission in submissions), count - TURNS)
         self.assertEqual(calls.give_up(), [])
+
+
+class AtTheEnd(unittest.TestCase):
+    """When nobody runs callbacks any more."""
+
+    def test_a_call_that_would_wait_in_line_is_refused_and_one_that_waits_is_told(self):
+        calls = Submissions()
+        for _ in range(TURNS):
+            calls.add("allreduce", torch.zeros(1), lambda _: Call(is_done=False))
+        waits = calls.add("allreduce", torch.zeros(1), lambda _: Call())
+        with mock.patch.object(_callback_queues, "is_over", True):
+            with self.assertRaisesRegex(AbortedError, r"'allreduce float32 \[1\] #1': the program ends, .* wait for each"):
+                calls.add("allreduce", torch.zeros(1), lambda _: Call())
+            with self.assertRaisesRegex(AbortedError, r"'allreduce float32 \[1\] #0': the program ends"):
+                waits.wait()
+            calls.add("barrier", torch.zeros(1), lambda _: Call()).wait()  # its key is free
+
+    def test_futures_are_refused(self):
+        with mock.patch.object(_callback_queues, "is_over", True):
+            with self.assertRaisesRegex(AbortedError, "'call': the program ends, .* complete futures"):
+                Work([Call()], []).get_future()
 
 
 class CallsBetweenTwoRanks(unittest.TestCase):

@@ -10,6 +10,8 @@ from tutti import _core
 PATIENCE = 1.0
 #: Flags of the code of coroutines and asynchronous generators: inspect.CO_COROUTINE and CO_ASYNC_GENERATOR.
 ASYNC = 0x80 | 0x200
+#: At the end of the program: from now on nobody runs callbacks of Pending.then.
+is_over = False
 
 
 def refuse_async(callback):
@@ -42,7 +44,9 @@ def _run(queue):
 
 def _stop(queue, thread, process):
     """Runs the callbacks of calls that are done before the interpreter ends."""
+    global is_over  # pylint: disable=global-statement
     if process != os.getpid():
         return
+    is_over = is_over or queue.name == "tutti-callbacks"
     queue.close()
     thread.join(PATIENCE)

@@ -4,33 +4,38 @@ import torch
 from tutti.errors import UnsupportedError
 
 
+#: The store's tensors have no more dimensions.
+MOST_DIMENSIONS = 8
 #: Shorter lists of tensors are copied without a look at where they lie, in bytes: the look takes longer.
 SHORT = 1 << 16
 
 
 def plain(tensor):
-    """The same elements without a pending conjugation, a pending negation or a gap.
+    """The same elements without a pending conjugation, a pending negation or a gap; of a tensor with very many
+    dimensions, as a row.
 
     The result is in the same memory if the tensor has none of these. Raises UnsupportedError for a sparse tensor.
     """
     if is_plain(tensor):
-        return _without_grad(tensor)
+        return _as_stores(tensor)
     if tensor.layout != torch.strided:
         raise UnsupportedError("torch.distributed: tutti exchanges no sparse tensors; make this one dense with "
                                "tensor.to_dense(), and give Embedding no sparse=True")
-    return tensor.detach().resolve_conj().resolve_neg().contiguous()
+    return _as_stores(tensor.detach().resolve_conj().resolve_neg().contiguous())
 
 
 def written(tensor):
     """(the tensor that the store writes, the step that copies it into `tensor`, or None if they share memory)."""
     if is_plain(tensor):
-        return _without_grad(tensor), None
+        return _as_stores(tensor), None
     same = plain(tensor)
-    return same, lambda: tensor.detach().copy_(same)
+    return same, lambda: tensor.detach().copy_(same.view(tensor.shape))
 
 
-def _without_grad(tensor):
-    return tensor.detach() if tensor.requires_grad else tensor
+def _as_stores(tensor):
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return tensor if tensor.dim() <= MOST_DIMENSIONS else tensor.view(-1)
 
 
 def rows_like(tensor, count):
@@ -40,7 +45,7 @@ def rows_like(tensor, count):
 
 def bytes_of(count, dtype):
     """The size of `count` elements, in bytes."""
-    return count * torch.empty((), dtype=dtype).element_size()
+    return count * torch.empty((), dtype=dtype, device="cpu").element_size()
 
 
 def is_plain(tensor):

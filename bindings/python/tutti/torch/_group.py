@@ -84,7 +84,7 @@ class Group:
         self.is_ordered = self.order == sorted(self.order)
         self.calls = Submissions()
         self.spares = Spares(lambda count: kv.allocate(count, "uint8"))
-        self.scratch = Spares(lambda count: torch.empty(count, dtype=torch.uint8).numpy(), MOST_KEPT)
+        self.scratch = Spares(lambda count: torch.empty(count, dtype=torch.uint8, device="cpu").numpy(), MOST_KEPT)
         alive.add(self)
 
     def allreduce(self, tensor, op):
@@ -176,7 +176,7 @@ class Group:
         """A tensor of `count` elements, of any contents."""
         size = _buffers.bytes_of(count, dtype)
         if size < LEAST_KEPT:
-            return torch.empty(count, dtype=dtype)
+            return torch.empty(count, dtype=dtype, device="cpu")
         return torch.from_numpy(self.scratch.take(size)).view(dtype)
 
     def joined(self, tensors):

@@ -3,7 +3,10 @@ import numpy as np
 import torch
 
 import tutti
-from tutti.torch import _buffers
+from tutti.torch import _buffers, _splits
+
+#: A rank that refuses its arguments tells this in place of each count.
+REFUSED = -1
 
 
 class Moving:
@@ -82,25 +85,36 @@ class Moving:
         return self._work(parts, outputs, opts)
 
     def alltoall(self, outputs, inputs, opts=None):
-        counts = self._agreed(inputs[0].dtype, [tensor.numel() for tensor in inputs],
-                              [tensor.numel() for tensor in outputs])
+        size, problem = self._group.size, None
+        if len(outputs) != size or len(inputs) != size:
+            problem = (f"all_to_all: pass lists of {size} tensors, one for each rank; the output list has "
+                       f"{len(outputs)}, and the input list {len(inputs)}")
+        counts = self._agreed(inputs[0].dtype if inputs else outputs[0].dtype, [tensor.numel() for tensor in inputs],
+                              [tensor.numel() for tensor in outputs], problem)
         return self._work([self._exchanged(outputs, inputs, counts)], outputs, opts)
 
     def all_to_all_single(self, output, tensor, output_splits, input_splits, opts=None):
         """Each split counts rows of the first dimension, and there is one for each rank. If no rank has splits, all
         shares are equal, and the ranks need not agree on them first."""
-        sent, received = self._sizes(tensor, input_splits), self._sizes(output, output_splits)
-        counts = None
+        size = self._group.size
+        problem = (_splits.problem_of("input", tensor, input_splits, size)
+                   or _splits.problem_of("output", output, output_splits, size))
         if input_splits or output_splits:
-            counts = self._agreed(tensor.dtype, sent, received)
-        elif sent != received:
-            raise ValueError(f"all_to_all_single without split sizes: the input has {tensor.numel()} elements, and the "
-                             f"output {output.numel()}; make both of one size, or pass split sizes, on all ranks")
+            sent, received = ([], []) if problem else (_splits.counts_of(tensor, input_splits, size),
+                                                       _splits.counts_of(output, output_splits, size))
+            counts = self._agreed(tensor.dtype, sent, received, problem)
+        else:
+            if not problem and tensor.numel() != output.numel():
+                problem = (f"all_to_all_single without split sizes: the input has {tensor.numel()} elements, and the "
+                           f"output {output.numel()}; make both of one size, or pass split sizes, on all ranks")
+            if problem:
+                raise ValueError(problem)
+            sent = received = _splits.counts_of(tensor, None, size)
+            counts = None
+        buffer, back = _buffers.written(output)
         if self._group.is_ordered:
-            buffer, back = _buffers.written(output)
             part = self._group.exchange(_buffers.plain(tensor), buffer, counts), back
         else:
-            buffer, back = _buffers.written(output)
             submission, step = self._exchanged(buffer.reshape(-1).split(received),
                                                _buffers.plain(tensor).reshape(-1).split(sent), counts)
             part = submission, _buffers.in_turn(step, back)
@@ -108,22 +122,21 @@ class Moving:
 
     alltoall_base = all_to_all_single
 
-    def _sizes(self, tensor, splits):
-        """The number of elements in the share of each rank."""
-        rows = tensor.shape[0] if tensor.dim() else 1
-        if not splits and rows % self._group.size:
-            raise ValueError(f"all_to_all_single without split sizes: a dimension of {rows} has no {self._group.size} "
-                             "equal parts; pass split sizes")
-        of_row = tensor.numel() // rows if rows else 0
-        return [split * of_row for split in splits or [rows // self._group.size] * self._group.size]
-
-    def _agreed(self, dtype, sent, received):
+    def _agreed(self, dtype, sent, received, problem):
         """The element counts of an all_to_all, by sender and receiver, both ranks of the store.
 
-        Blocks until all ranks have told how many elements they send and expect. Raises MismatchError on all ranks if
-        a sender and its receiver differ.
+        Blocks until all ranks have told how many elements they send and expect. Raises ValueError with this rank's
+        problem, if it has one; the other ranks learn of it, and raise MismatchError. Also raises MismatchError on all
+        ranks if a sender and its receiver differ.
         """
-        said = self._group.told_shares(dtype, [sent, received])
+        size = self._group.size
+        said = self._group.told_shares(dtype, np.full((2, size), REFUSED) if problem else [sent, received])
+        if problem:
+            raise ValueError(problem)
+        refused = np.flatnonzero(said[:, 0, 0] == REFUSED).tolist()
+        if refused:
+            raise tutti.MismatchError(f"all_to_all: rank {refused[0]} raises ValueError, because its tensors or split "
+                                      "sizes do not fit; its own error says which", ranks=refused)
         counts, expected = said[:, 0], said[:, 1].T
         wrong = np.argwhere(counts != expected)
         if wrong.size:
@@ -131,7 +144,7 @@ class Moving:
             raise tutti.MismatchError(
                 f"all_to_all: rank {source} sends {counts[source, target]} elements to rank {target}, which expects "
                 f"{expected[source, target]}; split sizes and shapes must fit on both", ranks=[source, target])
-        by_store = self._group.by_store(range(self._group.size))
+        by_store = self._group.by_store(range(size))
         return counts[np.ix_(by_store, by_store)]
 
     def _exchanged(self, outputs, inputs, counts):

@@ -4,7 +4,8 @@ import functools
 import threading
 import time
 
-from tutti.errors import MismatchError
+from tutti import _callback_queues
+from tutti.errors import AbortedError, MismatchError
 from tutti.torch._names import Names
 
 
@@ -62,8 +63,10 @@ class Submission:
 
     def wait(self, end=None):
         """Blocks until the call is done, and raises its error. Returns False if time.monotonic() passes `end`."""
-        if not self.is_submitted() and not self._submitted.wait(_until(end)):
-            return False
+        if not self.is_submitted():
+            refuse_at_the_end(self.key)
+            if not self._submitted.wait(_until(end)):
+                return False
         if self.error is not None:
             raise self.error
         try:
@@ -72,6 +75,14 @@ class Submission:
             if self._advice is None:
                 raise
             raise MismatchError(f"{error}; {self._advice}", key=error.key, ranks=error.ranks) from None
+
+
+def refuse_at_the_end(key):
+    """Raises AbortedError if the program ends: then nothing would submit a call in line, or complete a future."""
+    if _callback_queues.is_over:
+        raise AbortedError(f"{key!r}: the program ends, and calls neither wait in line for a key nor complete futures "
+                           "any more; wait for each call before the next, or register the function with atexit after "
+                           "`import tutti.torch`", key=key)
 
 
 def _until(end):
@@ -109,6 +120,7 @@ class Submissions:
             if before is None or before.done():
                 submission.submit()
             else:
+                refuse_at_the_end(key)
                 submission.put_off()
                 before.then(functools.partial(self._next, submission))
             self._last[key] = submission

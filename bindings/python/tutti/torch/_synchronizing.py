@@ -17,7 +17,7 @@ class Synchronizing:
     _attempts = 0  # the monitored barriers that this rank entered
 
     def barrier(self, opts=None):
-        token = torch.zeros(1, dtype=torch.uint8)
+        token = torch.zeros(1, dtype=torch.uint8, device="cpu")
         return self._work([(self._group.barrier(token), None)], [], opts)
 
     def monitored_barrier(self, opts, wait_all_ranks=False):

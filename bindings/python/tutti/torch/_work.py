@@ -7,6 +7,7 @@ from torch._C import _distributed_c10d as c10d
 
 from tutti.errors import TimedOutError
 from tutti.torch import _completing
+from tutti.torch._submissions import refuse_at_the_end
 
 
 class Work(c10d.Work):
@@ -95,6 +96,8 @@ class Work(c10d.Work):
         The error of the call is raised in a callback, because C++ knows it as an error only then. C++ takes an
         exception that is set for a value, and DDP takes that value for tensors.
         """
+        for submission in self._submissions:
+            refuse_at_the_end(submission.key)
         with self._lock:
             if self._future is None:
                 all_done = torch.futures.Future()

@@ -78,7 +78,7 @@ class _Tensor:
     """Stands for a tensor, which the root broadcasts on its own."""
 
     def __init__(self, tensor):
-        self.shape, self.dtype = tensor.shape, tensor.dtype
+        self.shape, self.dtype, self.device = tensor.shape, tensor.dtype, tensor.device.type
 
 
 def _without_tensors(state, tensors):
@@ -90,7 +90,7 @@ def _without_tensors(state, tensors):
 
 def _with_tensors(state, tensors):
     if isinstance(state, _Tensor):
-        tensors.append(torch.empty(state.shape, dtype=state.dtype))
+        tensors.append(torch.empty(state.shape, dtype=state.dtype, device=state.device))
         return tensors[-1]
     return _mapped(state, lambda part: _with_tensors(part, tensors))
 
