@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -221,6 +222,22 @@ class TUTTI_EXPORT KVStore {
   Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
+
+  /// Does the same as pushpull, and waits for it: blocks until every rank has made its call for the
+  /// key. With `dist_sync_mpi` the calling thread moves the tensors itself, so this takes less time
+  /// than `pushpull(...).wait()`. A program that computes meanwhile calls pushpull. A call of
+  /// allreduce meets calls of pushpull by other ranks.
+  ///
+  /// Errors: those that pushpull and `Pending::wait` throw. In a callback or a tensor's deleter it
+  /// throws `invalid_argument`, and submits nothing.
+  void allreduce(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
+  void allreduce(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                 const std::vector<Values>& outs, CallOptions options = {});
+  /// The same, but blocks for `limit` at most. The call that it returns may then not be done, and
+  /// goes on. If the call has failed by then, this throws its error.
+  Pending allreduce_for(std::chrono::nanoseconds limit, const std::vector<Key>& keys,
+                        const std::vector<Values>& ins, const std::vector<Values>& outs,
+                        CallOptions options = {});
 
   /// Writes the first of the root's `values` to each of the `values` of every rank. Returns at
   /// once. Collective. Fails as pushpull does.

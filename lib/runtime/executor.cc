@@ -74,7 +74,11 @@ bool Executor::pass() {
   return run_guarded([this] {
     bool moved = look_around();
     if (!finished_) moved |= move_between_peers();
-    if (!finished_) moved |= advance();
+    if (!finished_ && advance()) {
+      moved = true;
+      // In this pass, so that a call whose last batch is done needs no other one.
+      if (owes_actions_) apply_actions();
+    }
     if (!moved) moved = note_waits();
     if (!moved && !engine_.is_polling()) flush();
     if (!moved) check_device();
@@ -87,21 +91,25 @@ bool Executor::may_accept() const {
 }
 
 bool Executor::accept() {
-  return run_guarded([this] {
-    bool moved = look_around();
+  bool more = false;
+  run_guarded([this, &more] {
+    const bool arrived = look_around();
     if (finished_) return false;
     // Once: what moves for longer is the communication thread's.
     move_between_peers();
     const bool closed = look_at_gate();
-    moved |= closed;
+    bool moved = closed;
     if (!running_.empty() && engine_.is_brief(running_.front()->batch) && may_move()) {
       moved |= start_next(closed);
       moved |= move_data();
     }
+    if (owes_actions_) apply_actions();
     // A waiting thread that could not take the progress lock may have rung before this pass.
     if (!moved) moved = note_waits();
-    return moved;
+    more = moved && !is_idle();
+    return moved || arrived;
   });
+  return more;
 }
 
 bool Executor::look_around() {

@@ -70,8 +70,12 @@ class Executor {
   /// Whether a thread that has submitted should make a pass itself. Otherwise the communication
   /// thread should: until it is awake more calls may be submitted, and one report takes them all.
   bool may_accept() const;
-  /// A short pass for such a thread: as `pass`, but of data only what moves at once.
+  /// A short pass for such a thread: as `pass`, but of data only what moves at once. True: more may
+  /// move at once.
   bool accept();
+  /// No call with a key is in flight and no batch is open, so data of other ranks changes nothing
+  /// here.
+  bool is_idle() const { return calls_.empty() && running_.empty(); }
   /// Something must be polled, so it is not enough to wait for the bell.
   bool is_busy() const;
   /// The last pass left something to the next one, which no bell tells of: what the participant

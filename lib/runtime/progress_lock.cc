@@ -153,10 +153,22 @@ void ProgressLock::release(const Handover& handover) {
   // before it is put on duty here; and whoever is woken must find the lock free.
   let_go_at_ = handover.looked_at.time_since_epoch().count();
   taken_ = false;
-  bell_.set_on_duty(Listener::owner);
+  // Where nothing is in flight, the last ranks that come to the gates that this rank has passed
+  // would wake the communication thread for nothing.
+  bell_.set_on_duty(handover.idle ? Listener::idle_owner : Listener::owner);
   const bool due_before = handover.until.time_since_epoch().count() < wakes_at_;
   const bool must_go_on = handover.busy || handover.leftovers || due_before;
-  if (must_go_on || bell_.ticket() != handover.ticket) bell_.ring();
+  if (must_go_on || is_behind(handover)) bell_.ring();
+}
+
+void ProgressLock::begin_pass(Handover& handover) const {
+  handover.news = bell_.news_ticket();
+  handover.ticket = bell_.ticket();
+}
+
+bool ProgressLock::is_behind(const Handover& handover) const {
+  if (handover.idle) return bell_.news_ticket() != handover.news;
+  return bell_.ticket() != handover.ticket;
 }
 
 void ProgressLock::serve_inbox() {
@@ -174,12 +186,14 @@ void ProgressLock::wake(const base::Completion&) {
 }
 
 ProgressLock::Handover ProgressLock::accept() {
-  Handover handover{.ticket = bell_.ticket(), .until = {}, .looked_at = {}};
+  Handover handover;
+  begin_pass(handover);
   if (!turn_.try_lock()) return handover;
   if (executor_.may_accept()) {
     do {
-      handover.ticket = bell_.ticket();
+      begin_pass(handover);
     } while (executor_.accept());
+    handover.idle = executor_.is_idle();
     handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
     handover.looked_at = executor_.looked_at();
   }
@@ -204,17 +218,18 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
     }
   }
   // One more pass costs less than waking the other thread.
-  const bool wants_look = handover.leftovers || bell_.ticket() != handover.ticket;
+  const bool wants_look = handover.leftovers || is_behind(handover);
   if (wants_look && !handover.takes_long) look(handover);
   release(handover);
 }
 
 std::optional<Executor::Rest> ProgressLock::look(Handover& handover) {
-  handover.ticket = bell_.ticket();
+  begin_pass(handover);
   const base::Lock lock(turn_);
   const bool moved = executor_.pass();
   const Executor::Rest rest = executor_.prepare_rest();
   handover.looked_at = executor_.looked_at();
+  handover.idle = executor_.is_idle();
   handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
   handover.leftovers = executor_.has_leftovers();
   handover.until = rest.until;

@@ -144,8 +144,9 @@ class NodeMemory {
   /// Raises this rank's flag. Wakes the node only if that raised the smallest: whoever waits for
   /// one that is behind will be woken by it, and a processor is not taken away for nothing.
   void raise(Flag RankBlock::*flag, std::uint64_t to) const;
-  void ring(int local) const { doorbells_[static_cast<std::size_t>(local)]->ring(); }
-  /// Wakes the other ranks of the node where they sleep.
+  /// Wakes a rank that waits for data of its node.
+  void ring(int local) const { doorbells_[static_cast<std::size_t>(local)]->ring_for_data(); }
+  /// Wakes the other ranks of the node that wait for data and sleep.
   void ring_peers() const;
 
  private:

@@ -42,8 +42,10 @@ bool Executor::pass() {
   if (is_finished_) return false;
   bool moved = look_around();
   threads().step("goes on with its pass");
-  moved |= look_at_gate();
-  moved |= move_data();
+  bool advanced = look_at_gate();
+  advanced |= move_data();
+  if (advanced) apply_actions();
+  moved |= advanced;
   if (!moved) moved = note_waits();
   return note(moved);
 }
@@ -51,13 +53,15 @@ bool Executor::pass() {
 bool Executor::accept() {
   begin();
   if (is_finished_) return false;
-  bool moved = look_around();
+  const bool arrived = look_around();
   threads().step("goes on with its short pass");
-  moved |= look_at_gate();
+  bool moved = look_at_gate();
   const bool brief = done_ < entered_ && !submitted_[done_]->is_long;
   if (brief) moved |= move_data();
+  if (moved) apply_actions();
   if (!moved) moved = note_waits();
-  return note(moved);
+  note(moved || arrived);
+  return moved && !is_idle();
 }
 
 bool Executor::note(bool moved) {
