@@ -14,18 +14,20 @@ Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory
                mpi::Communicator* data, mpi::Communicator* gate, const Tuning& tuning)
     : topology_(topology),
       memory_(memory),
-      site_(Site::of(topology, memory.layout().eager_bytes, tuning.cache_bytes)),
+      site_(Site::of(topology, tuning)),
       small_(topology, memory, site_),
       gate_(topology, memory, gate, small_),
       data_(data),
       tuning_(tuning),
-      host_(topology, memory, data, site_, tuning, 0) {
+      host_(topology, memory, data, site_, tuning, 0),
+      halves_(topology, memory, tuning, small_.scratch()) {
   open_.reserve(shm::most_open);
 }
 
 void Engine::record_in(observe::Timeline& timeline) {
   timeline_ = &timeline;
   host_.record_in(timeline);
+  halves_.record_in(timeline);
 }
 
 void Engine::open_own_staging(const shm::NodeMemory& staging, Grouping* grouping) {
@@ -77,6 +79,9 @@ void Engine::enter(const Batch& batch) {
   if (open.way == Way::small) {
     small_.put(batch, open.sequence);
     payload = {&batch, open.sequence};
+  } else if (open.way == Way::halves) {
+    // Batches before this one may use the slot until they are done.
+    if (open_.size() == 1) halves_.fill_ahead(batch);
   } else if (open.way != Way::nothing) {
     tell_places(batch, memory_.descriptor(memory_.local_index(), open.sequence));
   }
@@ -94,7 +99,7 @@ bool Engine::is_brief(const Batch& batch) const {
   const auto open = std::find_if(open_.begin(), open_.end(),
                                  [&](const OpenBatch& one) { return one.batch == &batch; });
   base::check(open != open_.end(), "only an entered batch is asked about");
-  return open->way == Way::nothing || open->way == Way::small;
+  return open->way == Way::nothing || open->way == Way::small || open->way == Way::halves;
 }
 
 bool Engine::is_issued(const Batch& batch) const {
@@ -134,6 +139,9 @@ Mover* Engine::start(OpenBatch& next) {
     case Way::nothing:
     case Way::small:
       return nullptr;
+    case Way::halves:
+      halves_.start(batch);
+      return &halves_;
     case Way::pipeline:
       return &next.pipelines->start_allreduce(batch, next.sequence);
     case Way::group:

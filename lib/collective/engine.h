@@ -9,6 +9,7 @@
 #include "collective/batch.h"
 #include "collective/gate.h"
 #include "collective/grouping.h"
+#include "collective/halves.h"
 #include "collective/pipelines.h"
 #include "collective/route.h"
 #include "collective/small.h"
@@ -67,7 +68,7 @@ class Engine {
   /// Whether all copies to the outputs of this started batch have been begun here. Batches with
   /// ends of their own alone.
   bool is_issued(const Batch& batch) const;
-  /// Whether the batch, which was entered, moves in one step that takes no longer than copying it.
+  /// Whether the batch, which was entered, moves in few steps that take no longer than copying it.
   bool is_brief(const Batch& batch) const;
   /// MPI transfers are under way, which ring no bell.
   bool is_polling() const;
@@ -109,6 +110,7 @@ class Engine {
   mpi::Communicator* const data_;
   const Tuning tuning_;
   Pipelines host_;
+  Halves halves_;
   std::unique_ptr<Pipelines> own_;  ///< for batches with ends of their own
   Grouping* grouping_ = nullptr;
   observe::Timeline* timeline_ = nullptr;
