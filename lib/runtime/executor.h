@@ -73,6 +73,8 @@ class Executor {
   /// A short pass for such a thread: as `pass`, but of data only what moves at once. True: more may
   /// move at once.
   bool accept();
+  /// This rank has entered a gate whose batch is not done.
+  bool has_open_batch() const { return !running_.empty(); }
   /// No call with a key is in flight and no batch is open, so data of other ranks changes nothing
   /// here.
   bool is_idle() const { return calls_.empty() && running_.empty(); }

@@ -17,6 +17,11 @@ constexpr auto longest_doze = std::chrono::milliseconds(100);
 /// wait next. It may need the processor that this thread runs on.
 constexpr auto a_moment = std::chrono::microseconds(50);
 constexpr int courtesy_yields = 4;
+/// A thread that waits so soon after it has submitted will probably do so again. Then it looks on
+/// after submitting, for as long as here: that costs less than waking the communication thread for
+/// the moment between the two.
+constexpr auto soon = std::chrono::microseconds(5);
+constexpr auto longest_look_on = std::chrono::microseconds(20);
 /// Bounds one sleep only: visitors announce when they leave.
 constexpr auto longest_farewell = std::chrono::seconds(1);
 
@@ -190,12 +195,20 @@ ProgressLock::Handover ProgressLock::accept() {
   begin_pass(handover);
   if (!turn_.try_lock()) return handover;
   if (executor_.may_accept()) {
-    do {
+    std::optional<base::Clock::time_point> since;
+    bool goes_on = true;
+    while (goes_on) {
       begin_pass(handover);
-    } while (executor_.accept());
+      goes_on = executor_.accept();
+      handover.looked_at = executor_.looked_at();
+      if (!since) since = handover.looked_at;
+      goes_on |= expects_wait_ && executor_.has_open_batch() &&
+                 handover.looked_at < *since + longest_look_on;
+    }
     handover.idle = executor_.is_idle();
+    // A call that ended here needs no wait.
+    expects_wait_ = expects_wait_ && handover.idle;
     handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
-    handover.looked_at = executor_.looked_at();
   }
   handover.until = executor_.prepare_rest().until;
   turn_.unlock();
@@ -207,10 +220,13 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
   if (!visitor.welcome()) return;
   // Ring: the thread that moves the executor may sleep, and replay may need to know of this wait.
   if (!any_thread_ || !try_take()) return bell_.ring();
+  const base::Clock::time_point left_at{base::Clock::duration(let_go_at_)};
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
   while (!call.is_done() && handover.looked_at < deadline && !handover.takes_long) {
+    const bool first = handover.looked_at == base::Clock::time_point();
     const std::optional<Executor::Rest> rest = look(handover);
+    if (first) expects_wait_ = !crowded_ && handover.looked_at < left_at + soon;
     if (!rest) {
       waiter.reset();
     } else if (!call.is_done() && !handover.takes_long) {

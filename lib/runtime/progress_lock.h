@@ -87,6 +87,7 @@ class ProgressLock final : public base::Driver {
   std::vector<Due> dues_;                       ///< of the communication thread alone
   std::atomic<bool> taken_{false};              ///< a user thread holds the lock
   std::atomic<bool> visited_{false};            ///< a user thread has held it of late
+  bool expects_wait_ = false;                   ///< of whoever holds the lock; see `soon`
   bool in_stride_ = false;                      ///< the communication thread moves data
   std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last released the lock
   std::atomic<int> visitors_{0};

@@ -47,6 +47,7 @@ class Executor {
   bool pass();
   bool may_accept() const { return replays_ || finished_calls_ == taken_; }
   bool accept();
+  bool has_open_batch() const { return entered_ > done_; }
   bool is_idle() const { return finished_calls_ == taken_; }
   bool is_busy() const;
   bool has_leftovers() const { return has_actions() || (moved_ && is_asking_who_waits()); }
