@@ -6,6 +6,7 @@
 
 #include "base/failure.h"
 #include "coordinator/participant.h"
+#include "coordinator/text.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -68,9 +69,9 @@ void Participant::replay() {
   lacks_next_ = !is_next_ready();
   if (deviation_) {
     escape(EscapeReason::deviation,
-           fmt::format("key {} is not in the cycle", keys_[*deviation_].key.describe()));
-  } else if (barrier_.wanted || join_.wanted || depart_.wanted) {
-    escape(EscapeReason::request, barrier_.wanted ? "barrier" : join_.wanted ? "join" : "depart");
+           named(keys_[*deviation_].key) + " is not in the cycle");
+  } else if (join_.wanted || depart_.wanted) {
+    escape(EscapeReason::request, join_.wanted ? "join" : "depart");
   } else if (lacks_next_) {
     escape_if_stuck();
   }
@@ -95,7 +96,7 @@ void Participant::escape_if_stuck() {
   if (!waits_.empty()) {
     const KeyUse& use = keys_[waits_.front().slot];
     escape(EscapeReason::waiting,
-           fmt::format("key {} is waited for out of the recorded order", use.key.describe()));
+           named(use.key) + " is waited for out of the recorded order");
     return;
   }
   if (!impatient_at_ || now_ < *impatient_at_) return;
@@ -113,7 +114,7 @@ void Participant::escape_if_stuck() {
   if (overdue == nullptr) return;
   impatient_at_.reset();
   escape(EscapeReason::overdue,
-         fmt::format("key {} waits longer than when it was recorded", overdue->key.describe()));
+         named(overdue->key) + " waits longer than when it was recorded");
 }
 
 void Participant::note_user_waits_elsewhere() {

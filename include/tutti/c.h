@@ -409,7 +409,8 @@ TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const 
                                                       double threshold);
 /* Writes the number of the job's nodes that were lost to `*count`. */
 TUTTI_EXPORT int tutti_store_num_dead_node(tutti_store* store, int* count);
-/* Collective. Blocks until every rank has called it. Does not wait for tensors in flight. */
+/* Collective. Blocks until every rank has called it. With `dist_sync_mpi` it also waits for the
+ * tensors that began to move before it; it waits for no other tensors in flight. */
 TUTTI_EXPORT int tutti_store_barrier(tutti_store* store);
 /* Collective. A rank that has run out of data calls this. Until all ranks have joined, it adds
  * nothing to what the other ranks reduce, and an average does not count it. Blocks until all ranks

@@ -95,10 +95,6 @@ void Executor::apply(coordinator::Finish& action) {
   finish(calls_.take(action.call), pointer_to(action.error));
 }
 
-void Executor::apply(coordinator::BarrierDone& action) {
-  settle(std::exchange(barrier_, std::nullopt)->completion, pointer_to(action.error));
-}
-
 void Executor::apply(coordinator::JoinDone& action) {
   auto join = std::exchange(join_, std::nullopt);
   *join->last = action.last;

@@ -63,6 +63,8 @@ void Tally::count(const coordinator::Signature& signature) {
     case CollectiveKind::allgather:
     case CollectiveKind::all_to_all:
       return add(tensors_gathered, bytes_gathered);
+    case CollectiveKind::barrier:
+      return;
   }
 }
 
@@ -241,7 +243,7 @@ bool Executor::move_data() {
   --moving_;
   std::unique_ptr<RunningBatch> done = std::move(running_.front());
   running_.erase(running_.begin());
-  count(tally_.batches, 1);
+  if (done->batch.kind != CollectiveKind::barrier) count(tally_.batches, 1);
   note_sent();
   tally_.engine_bytes.store(engine_.buffer_bytes(), std::memory_order_relaxed);
   recorder_.record(looked_at_, "batch done", done->batch.epoch, done->batch.number);

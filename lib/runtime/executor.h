@@ -145,7 +145,6 @@ class Executor {
   void apply(coordinator::Withdraw& action);
   void apply(coordinator::CloseGate& action);
   void apply(coordinator::Finish& action);
-  void apply(coordinator::BarrierDone& action);
   void apply(coordinator::JoinDone& action);
   void apply(coordinator::DepartDone& action);
   void apply(coordinator::PeerLost& action);
@@ -226,7 +225,6 @@ class Executor {
   std::vector<Submission> taken_;  ///< out of the inbox
   CallTable calls_;
   std::vector<const TensorCall*> released_;  ///< for the inbox
-  std::optional<BarrierCall> barrier_;
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;
   bool departing_ = false;  ///< the participant knows of it

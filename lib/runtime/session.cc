@@ -169,10 +169,9 @@ Pending Session::submit(std::shared_ptr<PeerCall> call) {
 void Session::barrier() {
   base::refuse_in_callback("barrier()");
   const base::Lock lock(meeting_);
-  auto completion = std::make_shared<base::Completion>(1, "barrier", progress_lock_);
-  inbox_.submit(BarrierCall{completion});
-  progress_lock_->serve_inbox();
-  Pending(completion).wait();
+  auto list = new_calls(1, "barrier");
+  static_cast<coordinator::Call&>(list->calls[0]) = coordinator::barrier_call();
+  submit_to_wait(std::move(list)).wait();
 }
 
 int Session::join() {
