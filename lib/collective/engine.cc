@@ -20,7 +20,7 @@ Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory
       data_(data),
       tuning_(tuning),
       host_(topology, memory, data, site_, tuning, 0),
-      halves_(topology, memory, tuning, small_.scratch()) {
+      halves_(topology, memory, site_, tuning, small_.scratch()) {
   open_.reserve(shm::most_open);
 }
 
@@ -38,7 +38,6 @@ void Engine::open_own_staging(const shm::NodeMemory& staging, Grouping* grouping
 }
 
 void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const {
-  descriptor.parts = 0;
   if (batch.ends != nullptr || batch.is_all_to_all()) return;
   if (batch.parts.size() > shm::Descriptor::most_parts) return;
   const bool gathers = batch.kind == CollectiveKind::allgather;
@@ -79,11 +78,14 @@ void Engine::enter(const Batch& batch) {
   if (open.way == Way::small) {
     small_.put(batch, open.sequence);
     payload = {&batch, open.sequence};
-  } else if (open.way == Way::halves) {
-    // Batches before this one may use the slot until they are done.
-    if (open_.size() == 1) halves_.fill_ahead(batch);
   } else if (open.way != Way::nothing) {
-    tell_places(batch, memory_.descriptor(memory_.local_index(), open.sequence));
+    shm::Descriptor& places = memory_.descriptor(memory_.local_index(), open.sequence);
+    places.parts = 0;
+    // A batch that moves by halves as one chunk gains nothing from arenas.
+    const bool halves = open.way == Way::halves;
+    if (!halves || batch.bytes() > site_.eager_bytes) tell_places(batch, places);
+    // Batches before this one may use the slot until they are done.
+    if (halves && places.parts == 0 && open_.size() == 1) halves_.fill_ahead(batch);
   }
   gate_.arrive(batch.epoch, batch.number, payload);
 }
@@ -99,7 +101,8 @@ bool Engine::is_brief(const Batch& batch) const {
   const auto open = std::find_if(open_.begin(), open_.end(),
                                  [&](const OpenBatch& one) { return one.batch == &batch; });
   base::check(open != open_.end(), "only an entered batch is asked about");
-  return open->way == Way::nothing || open->way == Way::small || open->way == Way::halves;
+  const bool one_chunk = open->way == Way::halves && batch.bytes() <= site_.eager_bytes;
+  return open->way == Way::nothing || open->way == Way::small || one_chunk;
 }
 
 bool Engine::is_issued(const Batch& batch) const {
@@ -135,6 +138,7 @@ Mover* Engine::start(OpenBatch& next) {
   DeviceGroup* const group =
       batch.ends != nullptr && grouping_ != nullptr ? grouping_->find(next.sequence) : nullptr;
   if (next.way == Way::pipeline && batch.may_group && group != nullptr) next.way = Way::group;
+  if (next.way == Way::halves && memory_.are_all_in_arenas(next.sequence)) next.way = Way::pipeline;
   switch (next.way) {
     case Way::nothing:
     case Way::small:

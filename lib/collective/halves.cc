@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "collective/gate_word.h"
-#include "collective/route.h"
 
 namespace tutti::collective {
 namespace {
@@ -26,10 +25,11 @@ std::byte* output(const TensorPart& part, const PartRange& range, std::size_t wi
 
 }  // namespace
 
-Halves::Halves(const topology::Topology& topology, const shm::NodeMemory& memory,
+Halves::Halves(const topology::Topology& topology, const shm::NodeMemory& memory, const Site& site,
                const Tuning& tuning, std::span<std::byte> scratch)
     : topology_(topology),
       memory_(memory),
+      site_(site),
       me_(memory.local_index()),
       peer_(1 - me_),
       half_bytes_(tuning.half_bytes),
@@ -65,6 +65,7 @@ void Halves::start(const Batch& batch) {
   batch_ = &batch;
   recorder_.set_batch(batch.epoch, batch.number);
   width_ = size_of(batch.dtype);
+  streaming_ = is_streamed(batch, site_, false);
   chunks_ = chunks_of(batch);
   chunk_ = 0;
   const bool filled = memory_.mine().gate.filled() == gate_word(batch.epoch, batch.number);
@@ -124,7 +125,7 @@ void Halves::sum_together(topology::Range own) {
   sources_[static_cast<std::size_t>(me_)] = scratch_.data();
   sources_[static_cast<std::size_t>(peer_)] = slot(peer_);
   reduce::reduce(batch_->kernel_in_node(false), sources_, slot(peer_), own.size());
-  collective::copy_out(*batch_, own, slot(peer_), false);
+  collective::copy_out(*batch_, own, slot(peer_), streaming_);
 }
 
 /// `begin`: where the range lies in the batch's vector.
@@ -137,7 +138,9 @@ void Halves::sum_part(const PartRange& part_range, std::size_t begin) {
     mine = scratch_.data();
   }
   std::byte* const theirs = slot(peer_) + part_range.before * width_;
-  std::byte* const first = part.outs.empty() ? theirs : output(part, part_range, width_);
+  // What is written around the caches cannot be copied from there.
+  const bool first_there = streaming_ || part.outs.empty();
+  std::byte* const first = first_there ? theirs : output(part, part_range, width_);
   const reduce::Kernel kernel = batch_->kernel_in_node(false);
   const std::size_t block = block_bytes / width_;
   for (std::size_t at = 0; at < part_range.count; at += block) {
@@ -148,12 +151,12 @@ void Halves::sum_part(const PartRange& part_range, std::size_t begin) {
     reduce::reduce(kernel, sources_, first + before, count);
     if (first != theirs) copy_bytes(theirs + before, first + before, count * width_, false);
   }
-  collective::copy_out(*batch_, part_range, first, false);
+  collective::copy_out(*batch_, part_range, first, streaming_);
 }
 
 void Halves::copy_out() {
   recorder_.begin(Stage::copy_out, chunk_);
-  collective::copy_out(*batch_, half(peer_), slot(me_), false);
+  collective::copy_out(*batch_, half(peer_), slot(me_), streaming_);
   recorder_.end(Stage::copy_out, chunk_);
 }
 

@@ -10,6 +10,7 @@
 #include "collective/chunks.h"
 #include "collective/ends.h"
 #include "collective/mover.h"
+#include "collective/route.h"
 #include "collective/tuning.h"
 #include "observe/timeline.h"
 #include "shm/node_memory.h"
@@ -39,8 +40,8 @@ namespace tutti::collective {
 class Halves final : public Mover {
  public:
   /// The references outlive it. `scratch`: memory of this rank's own for a half.
-  Halves(const topology::Topology& topology, const shm::NodeMemory& memory, const Tuning& tuning,
-         std::span<std::byte> scratch);
+  Halves(const topology::Topology& topology, const shm::NodeMemory& memory, const Site& site,
+         const Tuning& tuning, std::span<std::byte> scratch);
 
   /// From now on stages are recorded there, which outlives it.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
@@ -76,6 +77,7 @@ class Halves final : public Mover {
 
   const topology::Topology& topology_;
   const shm::NodeMemory& memory_;
+  const Site& site_;
   const int me_;
   const int peer_;
   const std::size_t half_bytes_;
@@ -85,6 +87,7 @@ class Halves final : public Mover {
 
   const Batch* batch_ = nullptr;
   std::size_t width_ = 1;
+  bool streaming_ = false;  ///< the outputs exceed the caches
   Chunks chunks_;
   std::uint64_t chunk_ = 0;
   Next next_ = Next::fill;

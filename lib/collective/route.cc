@@ -21,14 +21,6 @@ bool moves_by_halves(const Batch& batch, const Site& site) {
          batch.bytes() >= site.halves_from && batch.bytes() <= site.halves_up_to;
 }
 
-/// An output in an arena is not read next by the rank that writes it. With tensors as large as the
-/// caches, non-temporal stores took 2, 4 and 8 ranks 16 to 23 % less time for such outputs, and 16
-/// to 31 % more for private ones.
-bool is_streamed(const Batch& batch, const Site& site, bool in_arenas) {
-  const std::size_t each = site.cache_bytes / static_cast<std::size_t>(site.local_size);
-  return batch.exceeds(in_arenas ? each / 4 * 3 : each);
-}
-
 /// Between nodes the lanes send from the result slots, so an allgather's inputs are copied there.
 Route gather(const Site& site, bool told) {
   const bool in_arenas = told && !site.several_nodes();
@@ -126,6 +118,14 @@ Way way_of_all_to_all(const Batch& batch, const Site& site) {
 
 bool is_worth_its_own_sum(const Batch& batch) {
   return batch.bytes() / batch.parts.size() >= worth_its_own_sum;
+}
+
+/// An output in an arena is not read next by the rank that writes it. With tensors as large as the
+/// caches, non-temporal stores took 2, 4 and 8 ranks 16 to 23 % less time for such outputs, and 16
+/// to 31 % more for private ones.
+bool is_streamed(const Batch& batch, const Site& site, bool in_arenas) {
+  const std::size_t each = site.cache_bytes / static_cast<std::size_t>(site.local_size);
+  return batch.exceeds(in_arenas ? each / 4 * 3 : each);
 }
 
 Site Site::of(const topology::Topology& topology, const Tuning& tuning) {

@@ -47,6 +47,10 @@ inline bool is_pipelined(Way way) {
 /// they are smaller, it is faster to sum them together and to copy the sums out.
 bool is_worth_its_own_sum(const Batch& batch);
 
+/// Whether the outputs exceed a rank's part of the caches, so that they are written by non-temporal
+/// stores. `in_arenas`: as for `choose_route`.
+bool is_streamed(const Batch& batch, const Site& site, bool in_arenas);
+
 /// How the gate between nodes carries a batch; `none` if it does not. Equal on all ranks.
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site);
 /// The way of a batch. It depends on nothing that differs between ranks. A batch with ends of its

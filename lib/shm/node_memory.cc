@@ -93,6 +93,13 @@ NodeMemory::NodeMemory(std::span<std::byte> segment, const Layout& layout, int l
               "every rank of the node has an arena and a doorbell");
 }
 
+bool NodeMemory::are_all_in_arenas(std::uint64_t batch) const {
+  for (int local = 0; local < layout_.local_size; ++local) {
+    if (descriptor(local, batch).parts == 0) return false;
+  }
+  return true;
+}
+
 std::byte* NodeMemory::staging_in(int local, std::uint64_t chunk) const {
   const std::size_t slot = static_cast<std::size_t>(local) * layout_.slots + chunk % layout_.slots;
   return in_ + slot * base::whole_pages(layout_.slot_bytes);

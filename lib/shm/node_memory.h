@@ -138,6 +138,10 @@ class NodeMemory {
     return blocks_[local].descriptors[batch % batches_alive];
   }
 
+  /// Whether all ranks of the node have told where the batch's tensors lie in their arenas. Behind
+  /// the batch's gate.
+  bool are_all_in_arenas(std::uint64_t batch) const;
+
   /// The staging buffers for a chunk: a rank's input, and the result.
   std::byte* staging_in(int local, std::uint64_t chunk) const;
   std::byte* staging_out(std::uint64_t chunk) const;
