@@ -6,9 +6,15 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/spin_pause.h"
 #include "tutti/shard.h"
 
 namespace tutti::collective {
+namespace {
+
+constexpr int most_looks = 16;
+
+}  // namespace
 
 Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory,
                mpi::Communicator* data, mpi::Communicator* gate, const Tuning& tuning)
@@ -156,6 +162,18 @@ Mover* Engine::start(OpenBatch& next) {
       return &next.pipelines->start_all_to_all(batch);
   }
   return nullptr;
+}
+
+bool Engine::linger() const {
+  if (site_.several_nodes() || tuning_.sums_together) return false;
+  const bool waits = gate_.is_open() || (moving_ > 0 && open_.front().way == Way::halves);
+  if (!waits) return false;
+  for (int look = 0; look < most_looks; ++look) {
+    if (gate_.is_open() && gate_.has_node_arrived()) return true;
+    if (moving_ > 0 && open_.front().way == Way::halves && halves_.may_step()) return true;
+    base::spin_pause();
+  }
+  return false;
 }
 
 Progress Engine::step() {

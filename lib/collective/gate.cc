@@ -52,6 +52,10 @@ bool Gate::has_node_arrived(std::uint64_t word) const {
   return all;
 }
 
+bool Gate::has_node_arrived() const {
+  return has_node_arrived(gate_word(open_->epoch, open_->number));
+}
+
 /// On a leader whose node has arrived. True once all nodes have and the payload is here.
 bool Gate::drive(Passage& passage) {
   const Payload& payload = passage.payload;

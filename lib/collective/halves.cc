@@ -101,6 +101,18 @@ Progress Halves::step() {
   return Progress::moved;
 }
 
+bool Halves::may_step() const {
+  switch (next_) {
+    case Next::fill:
+      return true;
+    case Next::sum:
+      return is_filled();
+    case Next::copy_out:
+      return is_summed();
+  }
+  return false;
+}
+
 bool Halves::is_filled() const {
   const shm::RankBlock& theirs = memory_.block(peer_);
   const bool ahead =

@@ -52,6 +52,8 @@ class Halves final : public Mover {
   /// is under way.
   void start(const Batch& batch);
   Progress step() override;
+  /// Whether a step moves something now.
+  bool may_step() const;
   bool drive_device() override { return false; }
   bool is_issued() const override { return false; }
   bool is_polling() const override { return false; }

@@ -76,12 +76,9 @@ bool Executor::pass() {
   return run_guarded([this] {
     bool moved = look_around();
     if (!finished_) moved |= move_between_peers();
-    if (!finished_ && advance()) {
-      moved = true;
-      // In this pass, so that a call whose last batch is done needs no other one.
-      if (owes_actions_) apply_actions();
-    }
+    if (!finished_) moved |= advance();
     if (!moved) moved = note_waits();
+    if (!moved && !finished_ && engine_.linger()) moved = advance();
     if (!moved && !engine_.is_polling()) flush();
     if (!moved) check_device();
     return moved;
@@ -201,10 +198,13 @@ bool Executor::tick() {
 
 bool Executor::advance() {
   bool moved = look_at_gate();
-  if (!may_move()) return moved || gate_moved_;
-  moved |= start_next(moved) || gate_moved_;
-  moved |= move_data();
-  return moved;
+  if (may_move()) {
+    moved |= start_next(moved);
+    moved |= move_data();
+  }
+  // In this pass, so that a call whose last batch is done needs no other one.
+  if (owes_actions_) apply_actions();
+  return moved || gate_moved_;
 }
 
 bool Executor::look_at_gate() {
