@@ -127,9 +127,7 @@ bool Halves::is_summed() const {
 void Halves::sum() {
   const topology::Range own = half(me_);
   if (!is_worth_its_own_sum(*batch_)) return sum_together(own);
-  for_each_part_range(*batch_, own, [&](const PartRange& part_range) {
-    sum_part(part_range, own.begin + part_range.before);
-  });
+  for_each_part_range(*batch_, own, [&](const PartRange& range) { sum_part(range); });
 }
 
 void Halves::sum_together(topology::Range own) {
@@ -140,15 +138,18 @@ void Halves::sum_together(topology::Range own) {
   collective::copy_out(*batch_, own, slot(peer_), streaming_);
 }
 
-/// `begin`: where the range lies in the batch's vector.
-void Halves::sum_part(const PartRange& part_range, std::size_t begin) {
+const std::byte* Halves::own_input(const PartRange& part_range) const {
   const TensorPart& part = batch_->parts[part_range.part];
-  const topology::Range range{begin, begin + part_range.count};
-  const std::byte* mine = in_place(*batch_, range);
-  if (mine == nullptr) {
-    collective::copy_in(*batch_, range, scratch_.data());
-    mine = scratch_.data();
+  if (part.ins.size() == 1) {
+    return static_cast<const std::byte*>(part.ins.front()) + part_range.first * width_;
   }
+  collective::copy_in(*batch_, part_range, scratch_.data(), false);
+  return scratch_.data();
+}
+
+void Halves::sum_part(const PartRange& part_range) {
+  const TensorPart& part = batch_->parts[part_range.part];
+  const std::byte* const mine = own_input(part_range);
   std::byte* const theirs = slot(peer_) + part_range.before * width_;
   // What is written around the caches cannot be copied from there.
   const bool first_there = streaming_ || part.outs.empty();

@@ -73,7 +73,9 @@ class Halves final : public Mover {
   bool is_summed() const;
   void sum();
   void sum_together(topology::Range own);
-  void sum_part(const PartRange& part_range, std::size_t begin);
+  /// This rank's input, which lies in scratch memory where it is not one tensor.
+  const std::byte* own_input(const PartRange& part_range) const;
+  void sum_part(const PartRange& part_range);
   void copy_out();
   std::string awaited(std::string_view what) const;
 
