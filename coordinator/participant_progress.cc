@@ -189,7 +189,8 @@ void Participant::watch_gate() {
 
 std::optional<Time> Participant::next_tick() const {
   if (lost_ || left_) return std::nullopt;
-  const bool impatient = !cycle_.empty() && !halted_ && lacks_next_ && impatient_at_;
+  const bool impatient =
+      !cycle_.empty() && !halted_ && lacks_next_ && to_plan_ > 0 && impatient_at_;
   if (!impatient || (gate_notice_at_ && *gate_notice_at_ < *impatient_at_)) return gate_notice_at_;
   return impatient_at_;
 }

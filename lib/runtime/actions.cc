@@ -67,6 +67,7 @@ void Executor::apply(coordinator::Enter& action) {
   recorder_.record(looked_at_, "entered", entered.batch.epoch, entered.batch.number);
   record_entry(entered);
   engine_.enter(entered.batch);
+  has_unseen_gate_ = true;
 }
 
 void Executor::apply(coordinator::Withdraw& action) {

@@ -208,7 +208,7 @@ bool Executor::advance() {
 }
 
 bool Executor::look_at_gate() {
-  gate_moved_ = false;
+  gate_moved_ = has_unseen_gate_ = false;
   const auto open = std::find_if(running_.begin(), running_.end(),
                                  [](const auto& running) { return !running->gate_closed; });
   if (open == running_.end()) return false;

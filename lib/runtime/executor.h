@@ -80,10 +80,10 @@ class Executor {
   bool is_idle() const { return calls_.empty() && running_.empty(); }
   /// Something must be polled, so it is not enough to wait for the bell.
   bool is_busy() const;
-  /// The last pass left something to the next one, which no bell tells of: what the participant
-  /// does about a gate that closed or a batch that is done, or the question who waits.
+  /// The last pass left something to the next one, which no bell tells of: a gate that was entered
+  /// when others may have been there already, or the question who waits.
   bool has_leftovers() const {
-    return owes_actions_ || (moved_ && participant_.is_asking_who_waits());
+    return has_unseen_gate_ || (moved_ && participant_.is_asking_who_waits());
   }
   /// After a pass in which nothing moved: the events for which the thread may wait, and until when.
   /// Logs a stall if one is due.
@@ -245,7 +245,8 @@ class Executor {
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};
-  bool owes_actions_ = false;  ///< the participant has heard of something since they were applied
+  bool has_unseen_gate_ = false;  ///< entered since the last look at a gate
+  bool owes_actions_ = false;     ///< the participant has heard of something since they were applied
   std::vector<coordinator::Action> actions_;  ///< empty; memory that `take_actions` uses again
   std::exception_ptr own_failure_;            ///< why this rank is the lost one
   std::vector<std::byte> mail_;

@@ -23,8 +23,8 @@ Tuning halving() {
 }
 
 /// One tensor of floats. Their values depend on the rank and on `salt`.
-struct Call {
-  Call(int rank, std::uint32_t epoch, std::uint64_t number, std::size_t count, int salt = 0)
+struct Halved {
+  Halved(int rank, std::uint32_t epoch, std::uint64_t number, std::size_t count, int salt = 0)
       : ins(count), outs(count), in(ins.data()), out(outs.data()), salt_(salt) {
     for (std::size_t i = 0; i < count; ++i) ins[i] = value(rank, i);
     batch.epoch = epoch;
@@ -51,17 +51,17 @@ struct Call {
   int salt_;
 };
 
-void close_gate(Rank& rank, const Batch& batch) {
+void await_gate(Rank& rank, const Batch& batch) {
   rank.driver.wait_for([&] { return rank.engine.poll_gate(batch.epoch, batch.number); });
 }
 
-void finish(Rank& rank) {
+void finish_next(Rank& rank) {
   rank.engine.start();
   rank.driver.wait_for([&] { return rank.engine.step() == Progress::done; });
 }
 
 /// As far as it goes alone.
-void step_on(Rank& rank) {
+void step_alone(Rank& rank) {
   while (rank.engine.step() == Progress::moved) {
   }
 }
@@ -74,22 +74,22 @@ TEST_CASE("what lies in a slot for a gate that is withdrawn counts for no later 
   Node node(2, halving());
   std::barrier all(2);
   REQUIRE_NOTHROW(node.run([&](Rank& rank) {
-    const Call withdrawn(rank.index, 1, 0, one_chunk, 7);
-    const Call tiny(rank.index, 2, 0, 8);
-    const Call after(rank.index, 2, 1, one_chunk);
+    const Halved withdrawn(rank.index, 1, 0, one_chunk, 7);
+    const Halved tiny(rank.index, 2, 0, 8);
+    const Halved after(rank.index, 2, 1, one_chunk);
     if (rank.index == 1) {
       rank.engine.enter(withdrawn.batch);
       rank.engine.withdraw(1, 0);
     }
     rank.engine.enter(tiny.batch);
-    close_gate(rank, tiny.batch);
+    await_gate(rank, tiny.batch);
     // The tiny batch is not done, so this one's half comes behind its gate.
     rank.engine.enter(after.batch);
-    close_gate(rank, after.batch);
-    finish(rank);
+    await_gate(rank, after.batch);
+    finish_next(rank);
     if (rank.index == 0) {
       rank.engine.start();
-      step_on(rank);
+      step_alone(rank);
     }
     all.arrive_and_wait();
     if (rank.index == 1) rank.engine.start();
@@ -103,21 +103,21 @@ TEST_CASE("a rank that enters a gate ahead leaves its slot to the batch that mov
   Node node(2, halving());
   std::barrier all(2);
   REQUIRE_NOTHROW(node.run([&](Rank& rank) {
-    const Call first(rank.index, 1, 0, one_chunk);
-    const Call second(rank.index, 1, 1, one_chunk, 5);
+    const Halved first(rank.index, 1, 0, one_chunk);
+    const Halved second(rank.index, 1, 1, one_chunk, 5);
     rank.engine.enter(first.batch);
-    close_gate(rank, first.batch);
+    await_gate(rank, first.batch);
     rank.engine.start();
     // Rank 1 has read nothing of rank 0's slot yet.
     if (rank.index == 0) {
-      step_on(rank);
+      step_alone(rank);
       rank.engine.enter(second.batch);
     }
     all.arrive_and_wait();
     rank.driver.wait_for([&] { return rank.engine.step() == Progress::done; });
     if (rank.index == 1) rank.engine.enter(second.batch);
-    close_gate(rank, second.batch);
-    finish(rank);
+    await_gate(rank, second.batch);
+    finish_next(rank);
     first.check();
     second.check();
   }));
@@ -131,19 +131,19 @@ TEST_CASE("a description names the rank whose half, or whose sum, is not there")
       const std::string text = rank.engine.describe();
       if (text.find(part) == std::string::npos) throw std::runtime_error(text + " lacks " + part);
     };
-    const Call call(rank.index, 1, 0, 5 * one_chunk);
+    const Halved call(rank.index, 1, 0, 5 * one_chunk);
     rank.engine.enter(call.batch);
-    close_gate(rank, call.batch);
+    await_gate(rank, call.batch);
     if (rank.index == 0) {
       rank.engine.start();
-      step_on(rank);
+      step_alone(rank);
       expect("batch 0 of epoch 1 moves: 3 chunks by halves, here done 0; chunk 0 not reduced by "
              "rank 1");
     }
     all.arrive_and_wait();
     if (rank.index == 1) {
       rank.engine.start();
-      step_on(rank);
+      step_alone(rank);
       expect("here done 1; chunk 1 not copied in by rank 0");
     }
     all.arrive_and_wait();
@@ -159,7 +159,7 @@ TEST_CASE("the timeline shows every stage of every chunk") {
   REQUIRE_NOTHROW(node.run([&](Rank& rank) {
     observe::Timeline& timeline = timelines[static_cast<std::size_t>(rank.index)];
     rank.engine.record_in(timeline);
-    const Call call(rank.index, 1, 0, 5 * one_chunk);
+    const Halved call(rank.index, 1, 0, 5 * one_chunk);
     rank.driver.run({&call.batch, 1});
     call.check();
   }));

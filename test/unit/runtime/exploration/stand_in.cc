@@ -100,6 +100,7 @@ bool Executor::apply_actions() {
       finish(submitted_[finished_calls_++]);
     } else if (may_enter()) {
       ++entered_;
+      has_unseen_gate_ = true;
     } else {
       is_finished_ = true;
       departed_->settle();
@@ -118,6 +119,7 @@ void Executor::finish(Call* call) {
 }
 
 bool Executor::look_at_gate() {
+  has_unseen_gate_ = false;
   if (entered_ == closed_ || arrived_ <= closed_) return false;
   ++closed_;
   return true;
