@@ -28,8 +28,7 @@ Participant::Participant(int rank, int size, const Settings& settings)
 std::uint32_t Participant::submit(CallId id, const Call& call) {
   if (lost_) throw Error(ErrorCode::peer_lost, lost_->message, {.ranks = {lost_->rank}});
   if (depart_.wanted) {
-    throw Error(ErrorCode::aborted,
-                fmt::format("{}: this store is being closed", named(call.key)),
+    throw Error(ErrorCode::aborted, fmt::format("{}: this store is being closed", named(call.key)),
                 {.key = call.key});
   }
   if (join_.wanted) {

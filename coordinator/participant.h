@@ -72,8 +72,8 @@ class Participant {
   std::uint32_t submit(CallId id, const Call& call);
   /// May be called once at a time. JoinDone or Lost answers it.
   void join();
-  /// From now on nothing can be submitted. DepartDone or Lost answers it. Tensors that have not started fail with `aborted` on
-  /// every rank.
+  /// From now on nothing can be submitted. DepartDone or Lost answers it. Tensors that have not
+  /// started fail with `aborted` on every rank.
   void depart();
   /// The gate has closed. Ignored if RESUME closed it first.
   void note_gate_closed(Epoch epoch, BatchNumber number);

@@ -68,8 +68,7 @@ void Participant::replay() {
   }
   lacks_next_ = !is_next_ready();
   if (deviation_) {
-    escape(EscapeReason::deviation,
-           named(keys_[*deviation_].key) + " is not in the cycle");
+    escape(EscapeReason::deviation, named(keys_[*deviation_].key) + " is not in the cycle");
   } else if (join_.wanted || depart_.wanted) {
     escape(EscapeReason::request, join_.wanted ? "join" : "depart");
   } else if (lacks_next_) {
@@ -95,8 +94,7 @@ void Participant::escape_if_stuck() {
   forget_served_waits();
   if (!waits_.empty()) {
     const KeyUse& use = keys_[waits_.front().slot];
-    escape(EscapeReason::waiting,
-           named(use.key) + " is waited for out of the recorded order");
+    escape(EscapeReason::waiting, named(use.key) + " is waited for out of the recorded order");
     return;
   }
   if (!impatient_at_ || now_ < *impatient_at_) return;
@@ -113,8 +111,7 @@ void Participant::escape_if_stuck() {
   }
   if (overdue == nullptr) return;
   impatient_at_.reset();
-  escape(EscapeReason::overdue,
-         named(overdue->key) + " waits longer than when it was recorded");
+  escape(EscapeReason::overdue, named(overdue->key) + " waits longer than when it was recorded");
 }
 
 void Participant::note_user_waits_elsewhere() {

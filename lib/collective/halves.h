@@ -35,8 +35,8 @@ namespace tutti::collective {
 /// do, because a gate that is withdrawn leaves its place in the count to the next batch. Otherwise,
 /// and for later chunks, the slot is filled behind the gate, and a flag counts the chunks.
 ///
-/// The sum of two operands is one addition, so its bits depend on neither the halves nor the chunks.
-/// One thread at a time drives it; nothing blocks.
+/// The sum of two operands is one addition, so its bits depend on neither the halves nor the
+/// chunks. One thread at a time drives it; nothing blocks.
 class Halves final : public Mover {
  public:
   /// The references outlive it. `scratch`: memory of this rank's own for a half.

@@ -15,10 +15,10 @@ namespace tutti::collective {
 struct Site {
   std::size_t nodes = 1;
   int local_size = 1;
-  bool in_a_lane = true;        ///< this rank exchanges slices with other nodes
-  bool node_tree = true;        ///< the nodes' sums are summed in the canonical tree over nodes
-  std::size_t eager_bytes = 0;  ///< the eager limit
-  std::size_t cache_bytes = 0;  ///< `Tuning::cache_bytes`
+  bool in_a_lane = true;         ///< this rank exchanges slices with other nodes
+  bool node_tree = true;         ///< the nodes' sums are summed in the canonical tree over nodes
+  std::size_t eager_bytes = 0;   ///< the eager limit
+  std::size_t cache_bytes = 0;   ///< `Tuning::cache_bytes`
   std::size_t halves_from = 0;   ///< `Tuning::halves_from`
   std::size_t halves_up_to = 0;  ///< `Tuning::halves_up_to`; 0 unless two ranks are alone
 

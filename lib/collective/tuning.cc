@@ -24,7 +24,8 @@ constexpr std::size_t device_chunk = std::size_t{2} << 20;
 /// The most that staging buffers may take on the fullest node.
 constexpr std::size_t most_staging = std::size_t{128} << 20;
 
-/// Half of a chunk that two ranks sum in halves. Their slots then stay in the processors' own caches.
+/// Half of a chunk that two ranks sum in halves. Their slots then stay in the processors' own
+/// caches.
 constexpr std::size_t half_inside = std::size_t{128} << 10;
 
 std::size_t largest_node(const topology::Topology& topology) {

@@ -246,7 +246,7 @@ class Executor {
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};
   bool has_unseen_gate_ = false;  ///< entered since the last look at a gate
-  bool owes_actions_ = false;     ///< the participant has heard of something since they were applied
+  bool owes_actions_ = false;  ///< the participant has heard of something since they were applied
   std::vector<coordinator::Action> actions_;  ///< empty; memory that `take_actions` uses again
   std::exception_ptr own_failure_;            ///< why this rank is the lost one
   std::vector<std::byte> mail_;

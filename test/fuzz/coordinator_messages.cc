@@ -25,11 +25,10 @@ std::vector<Seed> seeds() {
       seeds, 0,
       {report, JoinAsked{1}, DepartAsked{1}, Drained{1}, Left{1},
        Escape{1, EscapeReason::request, "why"}, Stopped{1, 9}, LostRank{1, "gone"}});
-  add_messages<ToRank>(
-      seeds, 1,
-      {Plan{1, 5, {{1, "w", signature}, {2, 7, {}}}, batches}, Failed{1, "w", 3, failure},
-       JoinOver{1, 2, {}}, Drain{1}, Departed{1},
-       Stop{1}, Resume{1, 2, batches, 3}, LostRank{1, "gone"}});
+  add_messages<ToRank>(seeds, 1,
+                       {Plan{1, 5, {{1, "w", signature}, {2, 7, {}}}, batches},
+                        Failed{1, "w", 3, failure}, JoinOver{1, 2, {}}, Drain{1}, Departed{1},
+                        Stop{1}, Resume{1, 2, batches, 3}, LostRank{1, "gone"}});
   return seeds;
 }
 

@@ -137,8 +137,9 @@ TEST_CASE("a description names the rank whose half, or whose sum, is not there")
     if (rank.index == 0) {
       rank.engine.start();
       step_alone(rank);
-      expect("batch 0 of epoch 1 moves: 3 chunks by halves, here done 0; chunk 0 not reduced by "
-             "rank 1");
+      expect(
+          "batch 0 of epoch 1 moves: 3 chunks by halves, here done 0; chunk 0 not reduced by "
+          "rank 1");
     }
     all.arrive_and_wait();
     if (rank.index == 1) {
@@ -171,9 +172,8 @@ TEST_CASE("the timeline shows every stage of every chunk") {
       if (event.mark == observe::Timeline::Mark::ends) ++ended[event.stage];
     }
     using Stages = std::map<observe::Stage, int>;
-    const Stages all{{observe::Stage::copy_in, 3},
-                     {observe::Stage::sum, 3},
-                     {observe::Stage::copy_out, 3}};
+    const Stages all{
+        {observe::Stage::copy_in, 3}, {observe::Stage::sum, 3}, {observe::Stage::copy_out, 3}};
     CHECK(begun == all);
     CHECK(ended == all);
   }

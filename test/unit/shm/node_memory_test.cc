@@ -37,13 +37,12 @@ struct RanksOfNode {
   std::vector<NodeMemory> views;
 };
 
-constexpr NodeMemory::Layout layout{
-    .local_size = 3,
-    .slots = 2,
-    .slot_bytes = 5000,
-    .eager_bytes = 100,
-    .small_results = true,
-    .half_bytes = 5000};
+constexpr NodeMemory::Layout layout{.local_size = 3,
+                                    .slots = 2,
+                                    .slot_bytes = 5000,
+                                    .eager_bytes = 100,
+                                    .small_results = true,
+                                    .half_bytes = 5000};
 
 }  // namespace
 
