@@ -166,11 +166,11 @@ Mover* Engine::start(OpenBatch& next) {
 
 bool Engine::linger() const {
   if (site_.several_nodes() || tuning_.sums_together) return false;
-  const bool waits = gate_.is_open() || (moving_ > 0 && open_.front().way == Way::halves);
-  if (!waits) return false;
+  // Other batches take long, and a moment more or less is nothing to them.
+  const bool halves = moving_ > 0 && open_.front().way == Way::halves;
+  if (moving_ > 0 ? !halves : !gate_.is_open()) return false;
   for (int look = 0; look < most_looks; ++look) {
-    if (gate_.is_open() && gate_.has_node_arrived()) return true;
-    if (moving_ > 0 && open_.front().way == Way::halves && halves_.may_step()) return true;
+    if (halves ? halves_.may_step() : gate_.has_node_arrived()) return true;
     base::spin_pause();
   }
   return false;
