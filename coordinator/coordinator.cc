@@ -26,8 +26,7 @@ Coordinator::Coordinator(int size, const Settings& settings)
       ranks_(static_cast<std::size_t>(size)),
       keys_(size),
       planner_(settings.host, settings.device),
-      log_(size),
-      barrier_(size) {}
+      log_(size) {}
 
 void Coordinator::receive(int from, const ToCoordinator& message) {
   check(from >= 0 && from < size_, "messages come from ranks");

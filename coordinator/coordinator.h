@@ -11,6 +11,7 @@
 #include "coordinator/plan_log.h"
 #include "coordinator/planner.h"
 #include "coordinator/readiness.h"
+#include "coordinator/text.h"
 #include "coordinator/types.h"
 
 namespace tutti::coordinator {
@@ -55,7 +56,6 @@ class Coordinator {
   using Ranks = std::vector<int>;
 
   void handle(int from, const Report& report);
-  void handle(int from, const BarrierAsked& asked);
   void handle(int from, const JoinAsked& asked);
   void handle(int from, const DepartAsked& asked);
   void handle(int from, const Drained& drained);
@@ -73,14 +73,13 @@ class Coordinator {
   void fail(Slot slot, const Failure& failure);
   void end(Gathering& gathering, const Failure& failure);
   Failure late_failure(const Gathering& gathering, Round round, const std::string& what) const;
-  std::string key_name(Slot slot) const { return "key " + keys_[slot].key.describe(); }
+  std::string key_name(Slot slot) const { return named(keys_[slot].key); }
   void settle();
   void plan();
   Rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
   const Rank& rank(int r) const { return ranks_[static_cast<std::size_t>(r)]; }
 
   // meetings (coordinator_meetings.cc)
-  void conclude_barrier(const std::optional<Failure>& failure);
   void settle_join();
   void end_join(const std::optional<Failure>& failure);
   void conclude_loss(int r, const std::string& reason);
@@ -94,7 +93,6 @@ class Coordinator {
   // waiting (coordinator_watch.cc)
   void watch_from(Time since, Time& notice_at);
   void watch_keys();
-  void watch_barrier();
   void watch_join();
   void watch_stop();
   void watch_leaving();
@@ -131,7 +129,6 @@ class Coordinator {
   PlanLog log_;
   std::uint64_t bytes_unacknowledged_ = 0;
   std::vector<Agreement> agreements_;  ///< to be announced with the next plan
-  Gathering barrier_;
   CycleFinder cycles_;
   std::optional<Cycle> replay_;    ///< replayed, or to be once all have stopped
   std::uint64_t replay_from_ = 0;  ///< its batch that is this epoch's first

@@ -31,7 +31,7 @@ void Coordinator::record(const PlanBatch& batch) {
 }
 
 void Coordinator::consider_replay() {
-  if (!planner_.empty() || joined_ > 0 || first_to_leave_ >= 0 || barrier_.count() > 0) return;
+  if (!planner_.empty() || joined_ > 0 || first_to_leave_ >= 0) return;
   if (epoch_ + 2 > max_epoch) return;
   std::optional<Cycle> cycle = cycles_.find();
   if (!cycle || !may_replay(*cycle)) return;
@@ -86,7 +86,6 @@ void Coordinator::resume() {
     }
   }
   for (Slot slot = 0; slot < keys_.size(); ++slot) keys_.clear_votes(slot);
-  barrier_.clear();
   bytes_unacknowledged_ = 0;
   log_.restart();
   cycles_.restart(0);

@@ -1,4 +1,4 @@
-// Barrier, join and departure: what concerns ranks rather than keys.
+// Join and departure: what concerns ranks rather than keys.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,28 +11,6 @@ namespace tutti::coordinator {
 
 using base::check;
 
-void Coordinator::handle(int from, const BarrierAsked& asked) {
-  if (!is_negotiating(asked.epoch)) return;
-  if (asked.round < barrier_.round()) {
-    send(from, BarrierOver{epoch_, asked.round, late_failure(barrier_, asked.round, "barrier")});
-    return;
-  }
-  check(asked.round == barrier_.round(), "no rank is ahead of the barrier's round");
-  barrier_.arrive(from, 0, now_);
-  if (barrier_.count() == 1) watch_from(barrier_.since(), barrier_.notice_at);
-  if (first_to_leave_ >= 0) {
-    conclude_barrier(gone_failure("barrier"));
-  } else if (is_complete(barrier_)) {
-    conclude_barrier(std::nullopt);
-  }
-}
-
-void Coordinator::conclude_barrier(const std::optional<Failure>& failure) {
-  send(everyone, BarrierOver{epoch_, barrier_.round(), failure});
-  end(barrier_, failure.value_or(Failure{}));
-  barrier_.go_to(barrier_.round() + 1);
-}
-
 void Coordinator::handle(int from, const JoinAsked& asked) {
   if (!is_negotiating(asked.epoch)) return;
   check(!rank(from).joined, "a rank joins once at a time");
@@ -43,7 +21,6 @@ void Coordinator::handle(int from, const JoinAsked& asked) {
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     if (!keys_[slot].queued && is_complete(keys_[slot].ranks)) conclude(slot);
   }
-  if (is_complete(barrier_)) conclude_barrier(std::nullopt);
   settle();
 }
 
@@ -93,7 +70,6 @@ void Coordinator::abort_what_has_not_started() {
     if (state.queued || state.start > 0 || state.ranks.count() == 0) continue;
     fail(slot, gone_failure(key_name(slot)));
   }
-  if (barrier_.count() > 0) conclude_barrier(gone_failure("barrier"));
 }
 
 Failure Coordinator::gone_failure(const std::string& what) const {

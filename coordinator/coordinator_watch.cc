@@ -40,7 +40,6 @@ void Coordinator::tick(Time now) {
   switch (mode_) {
     case Mode::negotiating:
       watch_keys();
-      watch_barrier();
       watch_join();
       watch_leaving();
       settle();
@@ -80,14 +79,15 @@ void Coordinator::watch_keys() {
     const Time waited = now_ - state.ranks.since();
     const Ranks absent = missing(state.ranks);
     if (waited >= settings_.key_timeout && state.start == 0) {
+      const std::string_view what = is_barrier(state.key) ? "come" : "submit it";
       fail(slot, {ErrorCode::timeout,
-                  fmt::format("key {}: {} did not submit it within {}", state.key.describe(),
-                              rank_list(absent), base::key_limit(settings_.key_timeout)),
+                  fmt::format("{}: {} did not {} within {}", key_name(slot), rank_list(absent),
+                              what, base::key_limit(settings_.key_timeout)),
                   absent});
       continue;
     }
     if (now_ >= state.ranks.notice_at) {
-      stalled[absent].push_back(state.key.describe());
+      stalled[absent].push_back(name_of(state.key));
       longest[absent] = std::max(longest[absent], waited);
       state.ranks.notice_at = now_ + std::max(waited, settings_.stall_report_after);
     }
@@ -96,28 +96,11 @@ void Coordinator::watch_keys() {
              : std::min(state.ranks.notice_at, state.ranks.since() + settings_.key_timeout));
   }
   for (const auto& [absent, names] : stalled) {
-    notices_.push_back(fmt::format("waiting for {} to submit {}: {} so far", rank_list(absent),
-                                   some_of(names, shown_keys), seconds(longest[absent])));
+    const bool meets = names.size() == 1 && names.front() == name_of(barrier_call().key);
+    const std::string what = meets ? "at the barrier" : "to submit " + some_of(names, shown_keys);
+    notices_.push_back(fmt::format("waiting for {} {}: {} so far", rank_list(absent), what,
+                                   seconds(longest[absent])));
   }
-}
-
-void Coordinator::watch_barrier() {
-  if (barrier_.count() == 0) return;
-  const Time waited = now_ - barrier_.since();
-  const Ranks absent = missing(barrier_);
-  if (waited >= settings_.key_timeout) {
-    conclude_barrier(Failure{ErrorCode::timeout,
-                             fmt::format("barrier: {} did not come within {}", rank_list(absent),
-                                         base::key_limit(settings_.key_timeout)),
-                             absent});
-    return;
-  }
-  if (now_ >= barrier_.notice_at) {
-    notices_.push_back(fmt::format("waiting for {} at the barrier: {} so far", rank_list(absent),
-                                   seconds(waited)));
-    barrier_.notice_at = now_ + std::max(waited, settings_.stall_report_after);
-  }
-  note(std::min(barrier_.notice_at, barrier_.since() + settings_.key_timeout));
 }
 
 void Coordinator::watch_join() {
@@ -163,7 +146,7 @@ std::string Coordinator::what_is_under_way() const {
     const KeyState& state = keys_[slot];
     // After a departure only tensors that have started are still queued.
     if (!state.queued && state.start == 0) continue;
-    names.push_back(state.key.describe());
+    names.push_back(name_of(state.key));
     for (const int r : state.queued ? log_.behind() : missing(state.ranks)) {
       late[static_cast<std::size_t>(r)] = true;
     }
@@ -215,7 +198,7 @@ std::string Coordinator::describe() const {
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     const KeyState& state = keys_[slot];
     if (state.queued || state.ranks.count() == 0) continue;
-    waiting[missing(state.ranks)].push_back(state.key.describe());
+    waiting[missing(state.ranks)].push_back(name_of(state.key));
   }
   for (const auto& [absent, names] : waiting) {
     text += fmt::format("; {} not submitted by {}", some_of(names, shown_keys), rank_list(absent));

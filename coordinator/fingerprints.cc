@@ -37,10 +37,10 @@ void Participant::fingerprint(Fingerprint& to) const {
   to.add(cycle_.size()).add(cursor_).add(lacks_next_).add(deviation_).add(impatient_at_);
   for (const PlanBatch& batch : cycle_) add_to(to, batch);
   for (const Wait& wait : waits_) to.add(wait.slot).add(wait.round);
-  for (const Request* request : {&barrier_, &join_, &depart_}) {
+  for (const Request* request : {&join_, &depart_}) {
     to.add(request->wanted).add(request->sent);
   }
-  to.add(barrier_round_).add(may_leave_).add(left_).add(lost_.has_value()).add(gate_notice_at_);
+  to.add(may_leave_).add(left_).add(lost_.has_value()).add(gate_notice_at_);
 }
 
 void Coordinator::fingerprint(Fingerprint& to) const {
@@ -52,7 +52,6 @@ void Coordinator::fingerprint(Fingerprint& to) const {
   keys_.fingerprint(to);
   planner_.fingerprint(to);
   log_.fingerprint(to);
-  barrier_.fingerprint(to);
   cycles_.fingerprint(to);
   to.add(replay_from_).add(was_replaying_).add(replay_.has_value());
   if (replay_) {

@@ -51,12 +51,6 @@ struct Report {
   friend bool operator==(const Report&, const Report&) = default;
 };
 
-struct BarrierAsked {
-  Epoch epoch = 0;
-  Round round = 0;
-  friend bool operator==(const BarrierAsked&, const BarrierAsked&) = default;
-};
-
 struct JoinAsked {
   Epoch epoch = 0;
   friend bool operator==(const JoinAsked&, const JoinAsked&) = default;
@@ -103,8 +97,8 @@ struct LostRank {
   friend bool operator==(const LostRank&, const LostRank&) = default;
 };
 
-using ToCoordinator = std::variant<Report, BarrierAsked, JoinAsked, DepartAsked, Drained, Left,
-                                   Escape, Stopped, LostRank>;
+using ToCoordinator =
+    std::variant<Report, JoinAsked, DepartAsked, Drained, Left, Escape, Stopped, LostRank>;
 
 struct Agreement {
   KeyId id = 0;
@@ -146,13 +140,6 @@ struct Failed {
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
-struct BarrierOver {
-  Epoch epoch = 0;
-  Round round = 0;
-  std::optional<Failure> failure;
-  friend bool operator==(const BarrierOver&, const BarrierOver&) = default;
-};
-
 struct JoinOver {
   Epoch epoch = 0;
   int last = 0;
@@ -189,8 +176,7 @@ struct Resume {
   friend bool operator==(const Resume&, const Resume&) = default;
 };
 
-using ToRank =
-    std::variant<Plan, Failed, BarrierOver, JoinOver, Drain, Departed, Stop, Resume, LostRank>;
+using ToRank = std::variant<Plan, Failed, JoinOver, Drain, Departed, Stop, Resume, LostRank>;
 
 /// `to` of a message for all ranks that have not left.
 constexpr int everyone = -1;

@@ -20,12 +20,6 @@ Error error_of(const Failure& failure, std::optional<Key> key) {
   return {failure.code, failure.text, {std::move(key), failure.ranks}};
 }
 
-/// The error of a barrier or a join.
-std::optional<Error> error_of(const std::optional<Failure>& failure) {
-  if (!failure) return std::nullopt;
-  return error_of(*failure, std::nullopt);
-}
-
 }  // namespace
 
 Participant::Participant(int rank, int size, const Settings& settings)
@@ -34,22 +28,21 @@ Participant::Participant(int rank, int size, const Settings& settings)
 std::uint32_t Participant::submit(CallId id, const Call& call) {
   if (lost_) throw Error(ErrorCode::peer_lost, lost_->message, {.ranks = {lost_->rank}});
   if (depart_.wanted) {
-    throw Error(ErrorCode::aborted,
-                fmt::format("key {}: this store is being closed", call.key.describe()),
+    throw Error(ErrorCode::aborted, fmt::format("{}: this store is being closed", named(call.key)),
                 {.key = call.key});
   }
   if (join_.wanted) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("key {}: rank {} has joined; submit again once join() has returned",
-                            call.key.describe(), rank_),
+                fmt::format("{}: rank {} has joined; submit again once join() has returned",
+                            named(call.key), rank_),
                 {.key = call.key});
   }
   const Slot slot = slot_of(call.key);
   KeyUse& use = keys_[slot];
   if (use.call) {
     throw Error(ErrorCode::duplicate_key,
-                fmt::format("key {} is in flight already on rank {}: wait for its call first",
-                            call.key.describe(), rank_),
+                fmt::format("{} is in flight already on rank {}: wait for its call first",
+                            named(call.key), rank_),
                 {.key = call.key});
   }
   CallState& flight = use.call.emplace(id, use.next_round++, call, now_, submissions_++);
@@ -61,11 +54,6 @@ std::uint32_t Participant::submit(CallId id, const Call& call) {
     await_turn(slot);
   }
   return slot;
-}
-
-void Participant::barrier() {
-  check(!barrier_.wanted, "one barrier at a time");
-  barrier_ = {.wanted = true};
 }
 
 void Participant::join() {
@@ -121,28 +109,20 @@ void Participant::handle(const Failed& failed) {
   if (use.call && use.call->round == failed.round) {
     check(use.call->next == 0 && !use.call->planned_entirely, "a started tensor does not fail");
     std::erase(unreported_, slot);
-    finish(slot, error_of(failed.failure, failed.key));
+    finish(slot, error_of(failed.failure,
+                          is_barrier(failed.key) ? std::nullopt : std::optional(failed.key)));
   } else if (join_.wanted) {
     // The round went on without this rank; its next use is paired with the others' next.
     use.next_round = std::max(use.next_round, failed.round + 1);
   }
 }
 
-void Participant::handle(const BarrierOver& over) {
-  if (!is_current(over.epoch)) return;
-  if (barrier_.wanted && barrier_round_ == over.round) {
-    barrier_ = {};
-    ++barrier_round_;
-    actions_.emplace_back(BarrierDone{error_of(over.failure)});
-  } else if (join_.wanted) {
-    barrier_round_ = std::max(barrier_round_, over.round + 1);
-  }
-}
-
 void Participant::handle(const JoinOver& over) {
   if (!is_current(over.epoch) || !join_.wanted) return;
   join_ = {};
-  actions_.emplace_back(JoinDone{over.last, error_of(over.failure)});
+  std::optional<Error> error;
+  if (over.failure) error = error_of(*over.failure, std::nullopt);
+  actions_.emplace_back(JoinDone{over.last, std::move(error)});
 }
 
 void Participant::handle(const Drain& drain) {
@@ -184,7 +164,7 @@ std::vector<std::string> Participant::keys_in_flight() const {
             [](const KeyUse* a, const KeyUse* b) { return a->call->sequence < b->call->sequence; });
   std::vector<std::string> names;
   names.reserve(uses.size());
-  for (const KeyUse* use : uses) names.push_back(use->key.describe());
+  for (const KeyUse* use : uses) names.push_back(name_of(use->key));
   return names;
 }
 
@@ -212,7 +192,6 @@ std::string Participant::describe() const {
         fmt::format("; batch {}.{} ({} tensors) {}", batch.local.epoch, batch.local.number,
                     batch.local.parts.size(), batch.closed ? "moves data" : "waits at its gate");
   }
-  if (barrier_.wanted) text += "; in a barrier";
   if (join_.wanted) text += "; joined";
   text += describe_leaving();
   if (lost_) text += "; " + lost_->message;

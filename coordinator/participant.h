@@ -42,16 +42,13 @@ struct Finish {
   CallId call;
   std::optional<Error> error;
 };
-struct BarrierDone {
-  std::optional<Error> error;
-};
 struct JoinDone {
   int last;  ///< the last rank to join
   std::optional<Error> error;
 };
 /// This rank may leave: its end counts as no death any more.
 struct DepartDone {};
-/// Terminal: every call, barrier and join in flight fails with it, code `peer_lost`.
+/// Terminal: every call and join in flight fails with it, code `peer_lost`.
 struct PeerLost {
   int rank;
   std::string message;
@@ -60,8 +57,8 @@ struct PeerLost {
 struct Notice {
   std::string text;
 };
-using Action = std::variant<Send, Enter, Withdraw, CloseGate, Finish, BarrierDone, JoinDone,
-                            DepartDone, PeerLost, Notice>;
+using Action =
+    std::variant<Send, Enter, Withdraw, CloseGate, Finish, JoinDone, DepartDone, PeerLost, Notice>;
 
 /// One rank's side of the ordering protocol: a plain value, driven by one thread. It has no clock:
 /// events happen at the time of the last `tick`. After any event, take the actions.
@@ -73,12 +70,10 @@ class Participant {
   /// `depart`; `peer_lost` once a rank is lost. Nothing was submitted then.
   /// Returns the key's number on this rank: small, and the same for all calls of the key.
   std::uint32_t submit(CallId id, const Call& call);
-  /// Each of these may be called once at a time. BarrierDone, JoinDone, DepartDone or Lost answers
-  /// it.
-  void barrier();
+  /// May be called once at a time. JoinDone or Lost answers it.
   void join();
-  /// From now on nothing can be submitted. Tensors that have not started fail with `aborted` on
-  /// every rank.
+  /// From now on nothing can be submitted. DepartDone or Lost answers it. Tensors that have not
+  /// started fail with `aborted` on every rank.
   void depart();
   /// The gate has closed. Ignored if RESUME closed it first.
   void note_gate_closed(Epoch epoch, BatchNumber number);
@@ -199,7 +194,6 @@ class Participant {
   PartOwner take(const PlanPart& part, LocalPart& into);
   void handle(const Plan& plan);
   void handle(const Failed& failed);
-  void handle(const BarrierOver& over);
   void handle(const JoinOver& over);
   void handle(const Drain& drain);
   void handle(const Departed& departed);
@@ -268,8 +262,6 @@ class Participant {
   std::vector<Wait> waits_;  ///< calls that a user waits for; some may be entered or over
   std::optional<Time> impatient_at_;
 
-  Request barrier_;
-  Round barrier_round_ = 0;
   Request join_;
   Request depart_;
   bool told_to_drain_ = false;  ///< only for the text that says what holds a close up

@@ -76,10 +76,6 @@ void Participant::report_some() {
 
 // Sent after the report, so that the coordinator has every call when it reads the request.
 void Participant::send_requests() {
-  if (barrier_.wanted && !barrier_.sent) {
-    barrier_.sent = true;
-    actions_.emplace_back(Send{BarrierAsked{epoch_, barrier_round_}});
-  }
   if (join_.wanted && !join_.sent) {
     join_.sent = true;
     actions_.emplace_back(Send{JoinAsked{epoch_}});
@@ -158,7 +154,7 @@ void Participant::handle(const Resume& resume) {
   epoch_ = resume.epoch;
   entered_ = planned_ = 0;
   halted_ = owes_acknowledgement_ = false;
-  barrier_.sent = join_.sent = depart_.sent = false;
+  join_.sent = depart_.sent = false;
   unreported_ = unplanned();
   begin_replay(resume);
 }
@@ -180,7 +176,7 @@ void Participant::watch_gate() {
   }
   const std::string what = fmt::format(
       "the gate of batch {}.{} (first key {}) is open since {}", batch.local.epoch,
-      batch.local.number, keys_[batch.owners.front().slot].key.describe(), seconds(waited));
+      batch.local.number, name_of(keys_[batch.owners.front().slot].key), seconds(waited));
   if (waited >= settings_.key_timeout) {
     gate_notice_at_.reset();
     note_lost(rank_, fmt::format("{}, the limit being {}: another rank does not run", what,
@@ -193,7 +189,8 @@ void Participant::watch_gate() {
 
 std::optional<Time> Participant::next_tick() const {
   if (lost_ || left_) return std::nullopt;
-  const bool impatient = !cycle_.empty() && !halted_ && lacks_next_ && impatient_at_;
+  const bool impatient =
+      !cycle_.empty() && !halted_ && lacks_next_ && to_plan_ > 0 && impatient_at_;
   if (!impatient || (gate_notice_at_ && *gate_notice_at_ < *impatient_at_)) return gate_notice_at_;
   return impatient_at_;
 }

@@ -6,6 +6,7 @@
 
 #include "base/failure.h"
 #include "coordinator/participant.h"
+#include "coordinator/text.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -67,10 +68,9 @@ void Participant::replay() {
   }
   lacks_next_ = !is_next_ready();
   if (deviation_) {
-    escape(EscapeReason::deviation,
-           fmt::format("key {} is not in the cycle", keys_[*deviation_].key.describe()));
-  } else if (barrier_.wanted || join_.wanted || depart_.wanted) {
-    escape(EscapeReason::request, barrier_.wanted ? "barrier" : join_.wanted ? "join" : "depart");
+    escape(EscapeReason::deviation, named(keys_[*deviation_].key) + " is not in the cycle");
+  } else if (join_.wanted || depart_.wanted) {
+    escape(EscapeReason::request, join_.wanted ? "join" : "depart");
   } else if (lacks_next_) {
     escape_if_stuck();
   }
@@ -94,8 +94,7 @@ void Participant::escape_if_stuck() {
   forget_served_waits();
   if (!waits_.empty()) {
     const KeyUse& use = keys_[waits_.front().slot];
-    escape(EscapeReason::waiting,
-           fmt::format("key {} is waited for out of the recorded order", use.key.describe()));
+    escape(EscapeReason::waiting, named(use.key) + " is waited for out of the recorded order");
     return;
   }
   if (!impatient_at_ || now_ < *impatient_at_) return;
@@ -112,8 +111,7 @@ void Participant::escape_if_stuck() {
   }
   if (overdue == nullptr) return;
   impatient_at_.reset();
-  escape(EscapeReason::overdue,
-         fmt::format("key {} waits longer than when it was recorded", overdue->key.describe()));
+  escape(EscapeReason::overdue, named(overdue->key) + " waits longer than when it was recorded");
 }
 
 void Participant::note_user_waits_elsewhere() {

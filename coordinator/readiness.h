@@ -18,7 +18,7 @@ struct Tombstone {
   Failure failure;
 };
 
-/// The ranks that have come to the current round of a key or of the barrier.
+/// The ranks that have come to the current round of a key.
 class Gathering {
  public:
   explicit Gathering(int size) : votes_(static_cast<std::size_t>(size)) {}

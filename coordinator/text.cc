@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -52,7 +53,27 @@ Groups group(const Field& field, const std::vector<Said>& said) {
   return groups;
 }
 
+constexpr std::string_view barrier_name = "tutti:barrier";
+
 }  // namespace
+
+Call barrier_call() {
+  return {.key = barrier_name,
+          .signature = {.kind = CollectiveKind::barrier, .shape = Shape{0}},
+          .priority = std::numeric_limits<int>::max()};
+}
+
+bool is_barrier(const Key& key) {
+  return !key.is_integer() && key.string() == barrier_name;
+}
+
+std::string name_of(const Key& key) {
+  return is_barrier(key) ? "a barrier" : key.describe();
+}
+
+std::string named(const Key& key) {
+  return is_barrier(key) ? "barrier" : "key " + key.describe();
+}
 
 std::string rank_list(const std::vector<int>& ranks) {
   std::vector<std::string> runs;

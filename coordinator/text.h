@@ -6,6 +6,12 @@
 
 namespace tutti::coordinator {
 
+/// "'w'" for a list of keys; "a barrier".
+std::string name_of(const Key& key);
+
+/// "key 'w'"; "barrier".
+std::string named(const Key& key);
+
 /// "rank 3", "ranks 0-2 and 5"; ascending ranks, at least one.
 std::string rank_list(const std::vector<int>& ranks);
 

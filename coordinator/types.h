@@ -45,6 +45,10 @@ struct Call {
   int priority = 0;
 };
 
+/// A barrier is a call without elements under a reserved key, before all that is not planned yet.
+Call barrier_call();
+bool is_barrier(const Key& key);
+
 /// How much travels as one batch.
 struct Sizes {
   /// Tensors up to this size together travel as one batch; 0: never fused.

@@ -48,9 +48,6 @@ Offset<wire::Report> pack(Builder& to, const Report& report) {
   return wire::CreateReport(to, report.entered, ready_list, to.CreateVector(fresh));
 }
 
-Offset<wire::BarrierAsked> pack(Builder& to, const BarrierAsked& asked) {
-  return wire::CreateBarrierAsked(to, asked.round);
-}
 Offset<wire::JoinAsked> pack(Builder& to, const JoinAsked&) {
   return wire::CreateJoinAsked(to);
 }
@@ -108,9 +105,6 @@ Offset<wire::Failed> pack(Builder& to, const Failed& failed) {
   const auto key = pack(to, failed.key);
   const auto failure = pack(to, failed.failure);
   return wire::CreateFailed(to, key, failed.round, failure);
-}
-Offset<wire::BarrierOver> pack(Builder& to, const BarrierOver& over) {
-  return wire::CreateBarrierOver(to, over.round, pack(to, over.failure));
 }
 Offset<wire::JoinOver> pack(Builder& to, const JoinOver& over) {
   return wire::CreateJoinOver(to, over.last, pack(to, over.failure));

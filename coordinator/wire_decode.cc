@@ -22,7 +22,7 @@ Key unpack(const wire::Key& key) {
 }
 
 Signature unpack(const wire::Signature& s) {
-  Signature signature{.kind = checked(s.kind(), CollectiveKind::all_to_all),
+  Signature signature{.kind = checked(s.kind(), CollectiveKind::barrier),
                       .dtype = checked(s.dtype(), DType::b128),
                       .op = checked(s.op(), ReduceOp::max),
                       .device = checked(s.device(), Device::Kind::gpu),
@@ -66,9 +66,6 @@ Report unpack(Epoch epoch, const wire::Report& from) {
   return report;
 }
 
-BarrierAsked unpack(Epoch epoch, const wire::BarrierAsked& from) {
-  return {epoch, from.round()};
-}
 JoinAsked unpack(Epoch epoch, const wire::JoinAsked&) {
   return {epoch};
 }
@@ -121,9 +118,6 @@ Plan unpack(Epoch epoch, const wire::Plan& from) {
 Failed unpack(Epoch epoch, const wire::Failed& from) {
   return {epoch, unpack(*from.key()), from.round(), unpack(*from.failure())};
 }
-BarrierOver unpack(Epoch epoch, const wire::BarrierOver& from) {
-  return {epoch, from.round(), unpack(from.failure())};
-}
 JoinOver unpack(Epoch epoch, const wire::JoinOver& from) {
   return {epoch, from.last(), unpack(from.failure())};
 }
@@ -159,8 +153,6 @@ ToCoordinator decode_to_coordinator(std::span<const std::byte> bytes) {
   switch (up.body_type()) {
     case wire::FromRank::Report:
       return unpack(up.epoch(), *up.body_as_Report());
-    case wire::FromRank::BarrierAsked:
-      return unpack(up.epoch(), *up.body_as_BarrierAsked());
     case wire::FromRank::JoinAsked:
       return unpack(up.epoch(), *up.body_as_JoinAsked());
     case wire::FromRank::DepartAsked:
@@ -188,8 +180,6 @@ ToRank decode_to_rank(std::span<const std::byte> bytes) {
       return unpack(down.epoch(), *down.body_as_Plan());
     case wire::FromCoordinator::Failed:
       return unpack(down.epoch(), *down.body_as_Failed());
-    case wire::FromCoordinator::BarrierOver:
-      return unpack(down.epoch(), *down.body_as_BarrierOver());
     case wire::FromCoordinator::JoinOver:
       return unpack(down.epoch(), *down.body_as_JoinOver());
     case wire::FromCoordinator::Drain:

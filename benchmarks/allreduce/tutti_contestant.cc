@@ -51,7 +51,13 @@ class TuttiContestant : public Contestant {
   void take_input() override {
     if (buffers_) buffers_->take_input();
   }
-  void run() override { submit().wait(); }
+  void run() override {
+    if (settings_.op == Operation::allreduce) {
+      store_->allreduce(key_, in_, out_);
+    } else {
+      submit().wait();
+    }
+  }
   void give_result() override {
     if (buffers_) buffers_->give_result();
   }
@@ -59,13 +65,12 @@ class TuttiContestant : public Contestant {
  private:
   Pending submit() {
     switch (settings_.op) {
-      case Operation::allreduce:
-        return store_->pushpull(key_, in_, out_);
       case Operation::broadcast:
         return store_->broadcast(key_, out_, settings_.root);
       case Operation::reduce_scatter:
         return store_->reduce_scatter(key_, in_, out_);
       case Operation::allgather:
+      case Operation::allreduce:
         break;
     }
     return store_->allgather(key_, in_, out_);

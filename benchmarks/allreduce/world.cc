@@ -1,9 +1,11 @@
 #include "benchmarks/allreduce/world.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <array>
 #include <cstring>
+#include <new>
 #include <set>
 
 #include "base/printable.h"
@@ -72,14 +74,44 @@ World::World(int& argc, char**& argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  MPI_Comm machine = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+  int beside = 0;
+  MPI_Comm_size(machine, &beside);
+  if (beside == size_) share_memory(machine);
+  MPI_Comm_free(&machine);
+}
+
+void World::share_memory(MPI_Comm machine) {
+  const auto all = static_cast<MPI_Aint>(static_cast<std::size_t>(size_) * sizeof(Arrivals));
+  void* memory = nullptr;
+  MPI_Win_allocate_shared(rank_ == 0 ? all : 0, 1, MPI_INFO_NULL, machine, &memory, &memory_);
+  MPI_Aint bytes = 0;
+  int unit = 0;
+  MPI_Win_shared_query(memory_, 0, &bytes, &unit, &memory);
+  arrivals_ = static_cast<Arrivals*>(memory);
+  new (arrivals_ + rank_) Arrivals{};
+  MPI_Barrier(machine);
 }
 
 World::~World() {
+  if (memory_ != MPI_WIN_NULL) MPI_Win_free(&memory_);
   MPI_Finalize();
 }
 
 void World::barrier() const {
-  MPI_Barrier(MPI_COMM_WORLD);
+  if (arrivals_ == nullptr) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    return;
+  }
+  // A rank that waits longer may need the processor of the one that is missing.
+  constexpr int looks_before_yields = 1000;
+  arrivals_[rank_].count.store(++met_, std::memory_order_release);
+  for (int rank = 0; rank < size_; ++rank) {
+    for (int looks = 0; arrivals_[rank].count.load(std::memory_order_acquire) < met_; ++looks) {
+      if (looks > looks_before_yields) ::sched_yield();
+    }
+  }
 }
 
 std::vector<double> World::largest(std::vector<double> mine) const {

@@ -103,6 +103,16 @@ int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys
       });
 }
 
+int tutti_store_allreduce(tutti_store* store, size_t count, const tutti_key* keys,
+                          const tutti_values* ins, const tutti_values* outs,
+                          const tutti_call_options* options) {
+  return guarded([&, function = "tutti_store_allreduce"] {
+    store_of(store, function)
+        .allreduce(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
+                   values_of(outs, count, function, "outs"), call_options_of(options));
+  });
+}
+
 int tutti_store_broadcast(tutti_store* store, size_t count, const tutti_key* keys,
                           const tutti_values* values, int root_rank,
                           const tutti_call_options* options, tutti_pending** pending) {

@@ -155,6 +155,10 @@ To cancel it ends the wait, but not the call, which keeps its arrays.)";
 
 }  // namespace
 
+void wait_for_end(const Pending& pending) {
+  wait(pending, nb::none());
+}
+
 void bind_pending(nb::module_& module) {
   nb::class_<Pending>(module, "Pending", pending_doc)
       .def(nb::init<const Pending&>(), nb::arg("pending"), "Another of the same call.")

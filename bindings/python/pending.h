@@ -1,8 +1,12 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include "tutti/pending.h"
+
 namespace tutti::python {
 
+/// Blocks until the call is done, as Pending.wait of Python does.
+void wait_for_end(const Pending& pending);
 /// The class Pending.
 void bind_pending(nanobind::module_& module);
 

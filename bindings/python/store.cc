@@ -10,6 +10,7 @@
 #include "python/gil.h"
 #include "python/interruptible.h"
 #include "python/options.h"
+#include "python/pending.h"
 #include "python/releases.h"
 #include "tutti/info.h"
 
@@ -111,6 +112,19 @@ Pending Store::pushpull(nb::handle key, nb::handle ins, nb::handle outs, nb::han
     check("pushpull", arguments, from);
     return store.pushpull(arguments.keys(), from, in_place ? from : to, options);
   });
+}
+
+void Store::allreduce(nb::handle key, nb::handle ins, nb::handle outs, nb::handle op) {
+  Arguments arguments = arguments_of("allreduce", key);
+  const bool in_place = outs.is_none();
+  const auto from = arguments.values(ins, in_place ? Access::write : Access::read);
+  const auto to = in_place ? std::vector<Values>() : arguments.values(outs, Access::write);
+  const CallOptions options{.op = to_reduce_op(op)};
+  const Pending pending = run("allreduce", [&](KVStore& store) {
+    check("allreduce", arguments, from);
+    return store.allreduce_for(signal_delay, arguments.keys(), from, in_place ? from : to, options);
+  });
+  wait_for_end(pending);
 }
 
 Pending Store::broadcast(nb::handle key, nb::handle value, nb::handle root_rank,

@@ -44,6 +44,8 @@ class Store {
 
   Pending pushpull(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
                    nb::handle op);
+  /// Blocks, for other ranks too, unless a signal's handler raises an exception.
+  void allreduce(nb::handle key, nb::handle ins, nb::handle outs, nb::handle op);
   Pending broadcast(nb::handle key, nb::handle value, nb::handle root_rank, nb::handle priority);
   Pending reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
                          nb::handle op);

@@ -248,7 +248,7 @@ typedef struct tutti_call_options {
 } tutti_call_options;
 
 /* The next calls take `count` keys, and lists with as many entries. `options` may be null. The
- * calls return at once.
+ * calls return at once, except for tutti_store_allreduce.
  *
  * The call writes a handle for its outcome to `*pending`. `pending` may be null if the program does
  * not wait for the outcome.
@@ -271,6 +271,12 @@ typedef struct tutti_call_options {
 TUTTI_EXPORT int tutti_store_pushpull(tutti_store* store, size_t count, const tutti_key* keys,
                                       const tutti_values* ins, const tutti_values* outs,
                                       const tutti_call_options* options, tutti_pending** pending);
+/* Does the same, and waits for it: blocks until every rank has made its call for the keys, and
+ * returns the outcome. That takes less time than to wait for the `pending` of a pushpull. In a
+ * callback or a `release` it is TUTTI_INVALID_ARGUMENT. */
+TUTTI_EXPORT int tutti_store_allreduce(tutti_store* store, size_t count, const tutti_key* keys,
+                                       const tutti_values* ins, const tutti_values* outs,
+                                       const tutti_call_options* options);
 /* Collective. Writes the first value of rank `root_rank` to every value of every rank, and ignores
  * `op`. All types but `dist_sync_mpi` also store the value under the key. */
 TUTTI_EXPORT int tutti_store_broadcast(tutti_store* store, size_t count, const tutti_key* keys,
@@ -404,7 +410,8 @@ TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const 
                                                       double threshold);
 /* Writes to `*count` how many processes of the job (scheduler, servers and workers) were lost. */
 TUTTI_EXPORT int tutti_store_num_dead_node(tutti_store* store, int* count);
-/* Collective. Blocks until every rank has called it. Does not wait for tensors in flight. */
+/* Collective. Blocks until every rank has called it. With `dist_sync_mpi` it also waits for the
+ * tensors that began to move before it; it waits for no other tensors in flight. */
 TUTTI_EXPORT int tutti_store_barrier(tutti_store* store);
 /* Collective. A rank that has run out of data calls this. Until all ranks have joined, it adds
  * nothing to what the other ranks reduce, and an average does not count it. Blocks until all ranks

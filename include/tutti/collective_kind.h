@@ -12,11 +12,12 @@ enum class CollectiveKind : std::uint8_t {
   broadcast,
   reduce_scatter,
   allgather,
-  all_to_all
+  all_to_all,
+  barrier  ///< moves no elements
 };
 
 /// The name of the KVStore method that runs it: "pushpull", "broadcast", "reduce_scatter",
-/// "allgather" or "all_to_all".
+/// "allgather", "all_to_all" or "barrier".
 TUTTI_EXPORT std::string_view name(CollectiveKind kind);
 
 /// Whether it combines the ranks' values. True for allreduce and reduce_scatter.

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -227,6 +228,22 @@ class TUTTI_EXPORT KVStore {
   Pending pushpull(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Pending pushpull(const std::vector<Key>& keys, const std::vector<Values>& ins,
                    const std::vector<Values>& outs, CallOptions options = {});
+
+  /// Does the same as pushpull, and waits for it: blocks until every rank has made its call for the
+  /// key. With `dist_sync_mpi` the calling thread moves the tensors itself, so this takes less time
+  /// than `pushpull(...).wait()`. A program that computes meanwhile calls pushpull. A call of
+  /// allreduce meets calls of pushpull by other ranks.
+  ///
+  /// Errors: those that pushpull and `Pending::wait` throw. In a callback or a tensor's deleter it
+  /// throws `invalid_argument`, and submits nothing.
+  void allreduce(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
+  void allreduce(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                 const std::vector<Values>& outs, CallOptions options = {});
+  /// The same, but blocks for `limit` at most. The call that it returns may then not be done, and
+  /// goes on. If the call has failed by then, this throws its error.
+  Pending allreduce_for(std::chrono::nanoseconds limit, const std::vector<Key>& keys,
+                        const std::vector<Values>& ins, const std::vector<Values>& outs,
+                        CallOptions options = {});
 
   /// Writes the first of the root's `values` to each of the `values` of every rank. Returns at
   /// once. Collective. Fails as pushpull does.
@@ -468,9 +485,10 @@ class TUTTI_EXPORT KVStore {
   /// throws `invalid_argument`. Other formats have no threshold.
   void set_gradient_compression(std::string_view kind, double threshold = 0.5);
 
-  /// Blocks until every rank has called it. Does not wait for tensors in flight. After
-  /// `key_timeout` it throws `timeout` and names the ranks that did not come. With a parameter
-  /// server the scheduler's `key_timeout` counts.
+  /// Blocks until every rank has called it. With `dist_sync_mpi` it also waits for the tensors that
+  /// began to move before it; it waits for no other tensors in flight. After `key_timeout` it
+  /// throws `timeout` and names the ranks that did not come. With a parameter server the
+  /// scheduler's `key_timeout` counts.
   void barrier();
   /// A rank that has run out of data calls this. Until every rank has joined, this rank contributes
   /// the identity of the operation (0 to a sum) to what the other ranks reduce, and `average` does

@@ -17,12 +17,21 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
                    nullptr, listeners);
 }
 
+void wake(Doorbell& bell, std::uint32_t listeners) {
+  if (listeners != 0) futex(bell.rings, FUTEX_WAKE_BITSET, INT_MAX, nullptr, listeners);
+}
+
 }  // namespace
 
 void Doorbell::ring() {
+  news.fetch_add(1, std::memory_order_seq_cst);
   rings.fetch_add(1, std::memory_order_seq_cst);
-  const std::uint32_t listeners = on_duty.load(std::memory_order_seq_cst);
-  if (listeners != 0) futex(rings, FUTEX_WAKE_BITSET, INT_MAX, nullptr, listeners);
+  wake(*this, on_duty.load(std::memory_order_seq_cst));
+}
+
+void Doorbell::ring_for_data() {
+  rings.fetch_add(1, std::memory_order_seq_cst);
+  wake(*this, on_duty.load(std::memory_order_seq_cst) & ~std::uint32_t{idle_owner});
 }
 
 bool Doorbell::wait(std::uint32_t seen, Clock::time_point deadline, Listener who) {
@@ -39,7 +48,7 @@ bool Doorbell::doze(std::uint32_t seen, Clock::time_point deadline, Listener who
   const timespec limit{since_boot / 1'000'000'000, since_boot % 1'000'000'000};
   bool rung = rings.load(std::memory_order_seq_cst) != seen;
   while (!rung && Clock::now() < deadline) {
-    futex(rings, FUTEX_WAIT_BITSET, seen, &limit, who);
+    futex(rings, FUTEX_WAIT_BITSET, seen, &limit, all_of(who));
     rung = rings.load(std::memory_order_seq_cst) != seen;
   }
   return rung;

@@ -62,8 +62,8 @@ std::string_view name(ReduceOp op) {
 }
 
 std::string_view name(CollectiveKind kind) {
-  static constexpr std::string_view names[] = {"pushpull", "broadcast", "reduce_scatter",
-                                               "allgather", "all_to_all"};
+  static constexpr std::string_view names[] = {"pushpull",  "broadcast",  "reduce_scatter",
+                                               "allgather", "all_to_all", "barrier"};
   return names[static_cast<std::size_t>(kind)];
 }
 

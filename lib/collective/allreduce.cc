@@ -21,7 +21,7 @@ void Allreduce::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
   sequence_ = sequence;
   width_ = size_of(batch.dtype);
   layout_.start(batch, memory_.layout().slot_bytes, before);
-  route_ = choose_route(batch, site_, all_in_arenas());
+  route_ = choose_route(batch, site_, memory_.are_all_in_arenas(sequence));
   ends_ = batch.ends == nullptr ? &host_ : batch.ends;
   ends_->start(batch);
   in_.start();
@@ -83,13 +83,6 @@ Progress Allreduce::end_of_step(bool moved) const {
   if (!left_out_.empty()) return progress;
   if (!route_.waits_for_release) return Progress::done;
   return memory_.least(route_.released) >= chunks().end() ? Progress::done : progress;
-}
-
-bool Allreduce::all_in_arenas() const {
-  for (int local = 0; local < memory_.local_size(); ++local) {
-    if (memory_.descriptor(local, sequence_).parts == 0) return false;
-  }
-  return true;
 }
 
 std::string Allreduce::describe() const {

@@ -71,7 +71,6 @@ class Allreduce final : public Mover {
   std::string describe() const override;
 
  private:
-  bool all_in_arenas() const;
   auto is_over(Ends::Side side) const {
     return [this, side](CopyStage::Mark mark) { return ends_->is_over(side, mark); };
   }

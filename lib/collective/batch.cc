@@ -74,23 +74,24 @@ std::size_t Batch::count() const {
   return sum;
 }
 
-void copy_in(const Batch& batch, topology::Range range, std::byte* to, bool streaming) {
+void copy_in(const Batch& batch, const PartRange& part_range, std::byte* to, bool streaming) {
   const std::size_t width = size_of(batch.dtype);
-  const reduce::Kernel over_devices{batch.dtype, batch.dtype, batch.op};
-  std::vector<const void*> devices;
+  const TensorPart& part = batch.parts[part_range.part];
+  const std::size_t offset = (part_range.first - part.in_first) * width;
+  if (part.ins.empty()) {
+    reduce::fill_identity(batch.dtype, batch.op, to, part_range.count);
+  } else if (part.ins.size() == 1 || !is_reducing(batch.kind)) {
+    copy_bytes(to, at(part.ins[0], offset), part_range.count * width, streaming);
+  } else {
+    std::vector<const void*> devices;
+    for (const void* const in : part.ins) devices.push_back(at(in, offset));
+    reduce::reduce({batch.dtype, batch.dtype, batch.op}, devices, to, part_range.count, streaming);
+  }
+}
+
+void copy_in(const Batch& batch, topology::Range range, std::byte* to, bool streaming) {
   for_each_part_range(batch, range, [&](const PartRange& part_range) {
-    const TensorPart& part = batch.parts[part_range.part];
-    std::byte* const target = to + part_range.before * width;
-    const std::size_t offset = (part_range.first - part.in_first) * width;
-    if (part.ins.empty()) {
-      reduce::fill_identity(batch.dtype, batch.op, target, part_range.count);
-    } else if (part.ins.size() == 1 || !is_reducing(batch.kind)) {
-      copy_bytes(target, at(part.ins[0], offset), part_range.count * width, streaming);
-    } else {
-      devices.clear();
-      for (const void* const in : part.ins) devices.push_back(at(in, offset));
-      reduce::reduce(over_devices, devices, target, part_range.count, streaming);
-    }
+    copy_in(batch, part_range, to + part_range.before * size_of(batch.dtype), streaming);
   });
 }
 

@@ -126,6 +126,7 @@ void for_each_part_range(const Batch& batch, topology::Range range, const Visit&
 /// collectives reduce over this process's devices on the way; others take the first device's. Where
 /// there is no input the operation's identity is written. `streaming`: by non-temporal stores.
 void copy_in(const Batch& batch, topology::Range range, std::byte* to, bool streaming = false);
+void copy_in(const Batch& batch, const PartRange& part_range, std::byte* to, bool streaming);
 
 /// Where a range lies in this rank's inputs, if it lies in one part and there is one device; else
 /// null.

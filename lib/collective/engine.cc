@@ -6,26 +6,34 @@
 #include <utility>
 
 #include "base/failure.h"
+#include "base/spin_pause.h"
 #include "tutti/shard.h"
 
 namespace tutti::collective {
+namespace {
+
+constexpr int most_looks = 16;
+
+}  // namespace
 
 Engine::Engine(const topology::Topology& topology, const shm::NodeMemory& memory,
                mpi::Communicator* data, mpi::Communicator* gate, const Tuning& tuning)
     : topology_(topology),
       memory_(memory),
-      site_(Site::of(topology, memory.layout().eager_bytes, tuning.cache_bytes)),
+      site_(Site::of(topology, tuning)),
       small_(topology, memory, site_),
       gate_(topology, memory, gate, small_),
       data_(data),
       tuning_(tuning),
-      host_(topology, memory, data, site_, tuning, 0) {
+      host_(topology, memory, data, site_, tuning, 0),
+      halves_(topology, memory, site_, tuning, small_.scratch()) {
   open_.reserve(shm::most_open);
 }
 
 void Engine::record_in(observe::Timeline& timeline) {
   timeline_ = &timeline;
   host_.record_in(timeline);
+  halves_.record_in(timeline);
 }
 
 void Engine::open_own_staging(const shm::NodeMemory& staging, Grouping* grouping) {
@@ -36,7 +44,6 @@ void Engine::open_own_staging(const shm::NodeMemory& staging, Grouping* grouping
 }
 
 void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const {
-  descriptor.parts = 0;
   if (batch.ends != nullptr || batch.is_all_to_all()) return;
   if (batch.parts.size() > shm::Descriptor::most_parts) return;
   const bool gathers = batch.kind == CollectiveKind::allgather;
@@ -78,7 +85,13 @@ void Engine::enter(const Batch& batch) {
     small_.put(batch, open.sequence);
     payload = {&batch, open.sequence};
   } else if (open.way != Way::nothing) {
-    tell_places(batch, memory_.descriptor(memory_.local_index(), open.sequence));
+    shm::Descriptor& places = memory_.descriptor(memory_.local_index(), open.sequence);
+    places.parts = 0;
+    // A batch that moves by halves as one chunk gains nothing from arenas.
+    const bool halves = open.way == Way::halves;
+    if (!halves || batch.bytes() > site_.eager_bytes) tell_places(batch, places);
+    // Batches before this one may use the slot until they are done.
+    if (halves && places.parts == 0 && open_.size() == 1) halves_.fill_ahead(batch);
   }
   gate_.arrive(batch.epoch, batch.number, payload);
 }
@@ -94,7 +107,8 @@ bool Engine::is_brief(const Batch& batch) const {
   const auto open = std::find_if(open_.begin(), open_.end(),
                                  [&](const OpenBatch& one) { return one.batch == &batch; });
   base::check(open != open_.end(), "only an entered batch is asked about");
-  return open->way == Way::nothing || open->way == Way::small;
+  const bool one_chunk = open->way == Way::halves && batch.bytes() <= site_.eager_bytes;
+  return open->way == Way::nothing || open->way == Way::small || one_chunk;
 }
 
 bool Engine::is_issued(const Batch& batch) const {
@@ -130,10 +144,14 @@ Mover* Engine::start(OpenBatch& next) {
   DeviceGroup* const group =
       batch.ends != nullptr && grouping_ != nullptr ? grouping_->find(next.sequence) : nullptr;
   if (next.way == Way::pipeline && batch.may_group && group != nullptr) next.way = Way::group;
+  if (next.way == Way::halves && memory_.are_all_in_arenas(next.sequence)) next.way = Way::pipeline;
   switch (next.way) {
     case Way::nothing:
     case Way::small:
       return nullptr;
+    case Way::halves:
+      halves_.start(batch);
+      return &halves_;
     case Way::pipeline:
       return &next.pipelines->start_allreduce(batch, next.sequence);
     case Way::group:
@@ -144,6 +162,18 @@ Mover* Engine::start(OpenBatch& next) {
       return &next.pipelines->start_all_to_all(batch);
   }
   return nullptr;
+}
+
+bool Engine::linger() const {
+  if (site_.several_nodes() || tuning_.sums_together) return false;
+  // Other batches take long, and a moment more or less is nothing to them.
+  const bool halves = moving_ > 0 && open_.front().way == Way::halves;
+  if (moving_ > 0 ? !halves : !gate_.is_open()) return false;
+  for (int look = 0; look < most_looks; ++look) {
+    if (halves ? halves_.may_step() : gate_.has_node_arrived()) return true;
+    base::spin_pause();
+  }
+  return false;
 }
 
 Progress Engine::step() {

@@ -9,6 +9,7 @@
 #include "collective/batch.h"
 #include "collective/gate.h"
 #include "collective/grouping.h"
+#include "collective/halves.h"
 #include "collective/pipelines.h"
 #include "collective/route.h"
 #include "collective/small.h"
@@ -61,13 +62,17 @@ class Engine {
   /// Starts the next batch in the order of entry: its gate has closed, or the coordinator says that
   /// all have entered it. Its data moves with each `step`; it stays until it is done.
   void start();
+  /// Looks for a moment whether the other ranks of the node let something move now: a gate close, or
+  /// a batch that moves by halves go on. That costs less than another pass of the executor. Where
+  /// ranks share processors it does not look.
+  bool linger() const;
   /// Does a bounded piece of work on the started batches, some tens of microseconds. Returns `done`
   /// when the batch that was started first is done.
   Progress step();
   /// Whether all copies to the outputs of this started batch have been begun here. Batches with
   /// ends of their own alone.
   bool is_issued(const Batch& batch) const;
-  /// Whether the batch, which was entered, moves in one step that takes no longer than copying it.
+  /// Whether the batch, which was entered, moves in few steps that take no longer than copying it.
   bool is_brief(const Batch& batch) const;
   /// MPI transfers are under way, which ring no bell.
   bool is_polling() const;
@@ -109,6 +114,7 @@ class Engine {
   mpi::Communicator* const data_;
   const Tuning tuning_;
   Pipelines host_;
+  Halves halves_;
   std::unique_ptr<Pipelines> own_;  ///< for batches with ends of their own
   Grouping* grouping_ = nullptr;
   observe::Timeline* timeline_ = nullptr;

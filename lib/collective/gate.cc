@@ -2,18 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "collective/gate_word.h"
+
 namespace tutti::collective {
 namespace {
 
-/// A gate as one word: the epoch, then the batch's number + 1, so that 0 is no gate.
-constexpr int number_bits = 40;
-
-std::uint64_t gate_word(std::uint32_t epoch, std::uint64_t number) {
-  return (std::uint64_t{epoch} << number_bits) | (number + 1);
-}
-
 std::uint64_t epoch_of(std::uint64_t word) {
-  return word >> number_bits;
+  return word >> gate_number_bits;
 }
 
 bool passed(std::uint64_t gate, std::uint64_t theirs) {
@@ -55,6 +50,10 @@ bool Gate::has_node_arrived(std::uint64_t word) const {
     all &= passed(word, memory_.block(local).gate.load());
   }
   return all;
+}
+
+bool Gate::has_node_arrived() const {
+  return has_node_arrived(gate_word(open_->epoch, open_->number));
 }
 
 /// On a leader whose node has arrived. True once all nodes have and the payload is here.

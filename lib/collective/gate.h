@@ -41,6 +41,10 @@ class Gate {
   void close(std::uint32_t epoch, std::uint64_t number);
   /// Drives what closed gates carry. True once this batch's payload is here, and on one node.
   bool poll_delivered(std::uint64_t sequence);
+  /// This rank stands at a gate that it has not seen close.
+  bool is_open() const { return open_.has_value(); }
+  /// Whether all ranks of the node have come to the gate at which this rank stands.
+  bool has_node_arrived() const;
   /// An exchange between leaders is under way, which rings no bell.
   bool is_polling() const { return leader_gate_ && ((open_ && open_->told) || !owed_.empty()); }
   /// Whether the last `poll_closed` made progress, though the gate did not close.

@@ -7,23 +7,18 @@
 namespace tutti::collective {
 namespace {
 
-/// If a batch's tensors are smaller than this on average, summing them together and copying the
-/// sums out is faster than summing each by itself.
 constexpr std::size_t worth_its_own_sum = 512;
 
 /// Two ranks on one node each sum the whole chunk straight into their outputs. As many bytes pass
 /// between them as when each sums half, and there is one stage less.
 bool is_summed_by_both(const Batch& batch, const Site& site, bool in_arenas) {
   return site.local_size == 2 && !site.several_nodes() && !in_arenas && batch.ends == nullptr &&
-         batch.bytes() / batch.parts.size() >= worth_its_own_sum;
+         is_worth_its_own_sum(batch);
 }
 
-/// An output in an arena is not read next by the rank that writes it. With tensors as large as the
-/// caches, non-temporal stores took 2, 4 and 8 ranks 16 to 23 % less time for such outputs, and 16
-/// to 31 % more for private ones.
-bool is_streamed(const Batch& batch, const Site& site, bool in_arenas) {
-  const std::size_t each = site.cache_bytes / static_cast<std::size_t>(site.local_size);
-  return batch.exceeds(in_arenas ? each / 4 * 3 : each);
+bool moves_by_halves(const Batch& batch, const Site& site) {
+  return batch.kind == CollectiveKind::allreduce && batch.ends == nullptr &&
+         batch.bytes() >= site.halves_from && batch.bytes() <= site.halves_up_to;
 }
 
 /// Between nodes the lanes send from the result slots, so an allgather's inputs are copied there.
@@ -121,14 +116,27 @@ Way way_of_all_to_all(const Batch& batch, const Site& site) {
 
 }  // namespace
 
-Site Site::of(const topology::Topology& topology, std::size_t eager_bytes,
-              std::size_t cache_bytes) {
+bool is_worth_its_own_sum(const Batch& batch) {
+  return batch.bytes() / batch.parts.size() >= worth_its_own_sum;
+}
+
+/// An output in an arena is not read next by the rank that writes it. With tensors as large as the
+/// caches, non-temporal stores took 2, 4 and 8 ranks 16 to 23 % less time for such outputs, and 16
+/// to 31 % more for private ones.
+bool is_streamed(const Batch& batch, const Site& site, bool in_arenas) {
+  const std::size_t each = site.cache_bytes / static_cast<std::size_t>(site.local_size);
+  return batch.exceeds(in_arenas ? each / 4 * 3 : each);
+}
+
+Site Site::of(const topology::Topology& topology, const Tuning& tuning) {
   return {.nodes = topology.nodes.size(),
           .local_size = topology.local_size(),
           .in_a_lane = topology.local_index() < topology.lanes(),
           .node_tree = topology::joins_of_uneven_nodes(topology).empty(),
-          .eager_bytes = eager_bytes,
-          .cache_bytes = cache_bytes};
+          .eager_bytes = tuning.eager_bytes,
+          .cache_bytes = tuning.cache_bytes,
+          .halves_from = tuning.halves_from,
+          .halves_up_to = takes_halves(topology) ? tuning.halves_up_to : 0};
 }
 
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site) {
@@ -143,6 +151,7 @@ Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site) {
 
 Way choose_way(const Batch& batch, const Site& site) {
   if (batch.count() == 0) return Way::nothing;
+  if (moves_by_halves(batch, site)) return Way::halves;
   if (batch.is_all_to_all()) return way_of_all_to_all(batch, site);
   const std::size_t carried = site.several_nodes()
                                   ? Piggyback::most_block(carried_by_gate(batch, site), site.nodes)

@@ -4,6 +4,7 @@
 
 #include "collective/batch.h"
 #include "collective/piggyback.h"
+#include "collective/tuning.h"
 #include "shm/node_memory.h"
 #include "topology/topology.h"
 
@@ -14,21 +15,23 @@ namespace tutti::collective {
 struct Site {
   std::size_t nodes = 1;
   int local_size = 1;
-  bool in_a_lane = true;        ///< this rank exchanges slices with other nodes
-  bool node_tree = true;        ///< the nodes' sums are summed in the canonical tree over nodes
-  std::size_t eager_bytes = 0;  ///< the eager limit
-  std::size_t cache_bytes = 0;  ///< `Tuning::cache_bytes`
+  bool in_a_lane = true;         ///< this rank exchanges slices with other nodes
+  bool node_tree = true;         ///< the nodes' sums are summed in the canonical tree over nodes
+  std::size_t eager_bytes = 0;   ///< the eager limit
+  std::size_t cache_bytes = 0;   ///< `Tuning::cache_bytes`
+  std::size_t halves_from = 0;   ///< `Tuning::halves_from`
+  std::size_t halves_up_to = 0;  ///< `Tuning::halves_up_to`; 0 unless two ranks are alone
 
   bool several_nodes() const { return nodes > 1; }
 
-  static Site of(const topology::Topology& topology, std::size_t eager_bytes,
-                 std::size_t cache_bytes);
+  static Site of(const topology::Topology& topology, const Tuning& tuning);
 };
 
 /// Which machine moves a batch.
 enum class Way : std::uint8_t {
   nothing,     ///< the batch has no elements
   small,       ///< `Small`: the data moves with the gate
+  halves,      ///< `Halves`: an allreduce of two ranks on one node
   pipeline,    ///< `Allreduce`, the halves of an allreduce included
   group,       ///< `GroupAllreduce`
   broadcast,   ///< `Broadcast`
@@ -39,6 +42,14 @@ enum class Way : std::uint8_t {
 inline bool is_pipelined(Way way) {
   return way == Way::pipeline || way == Way::group;
 }
+
+/// Whether the tensors of an allreduce are so large on average that each is summed by itself. If
+/// they are smaller, it is faster to sum them together and to copy the sums out.
+bool is_worth_its_own_sum(const Batch& batch);
+
+/// Whether the outputs exceed a rank's part of the caches, so that they are written by non-temporal
+/// stores. `in_arenas`: as for `choose_route`.
+bool is_streamed(const Batch& batch, const Site& site, bool in_arenas);
 
 /// How the gate between nodes carries a batch; `none` if it does not. Equal on all ranks.
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site);

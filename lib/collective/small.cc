@@ -100,6 +100,8 @@ void Small::finish(const Batch& batch, std::uint64_t sequence) {
     }
     case CollectiveKind::all_to_all:
       return finish_all_to_all(batch, sequence);
+    case CollectiveKind::barrier:
+      return;
   }
 }
 

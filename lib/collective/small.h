@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,7 +31,7 @@ class Small {
       : topology_(topology),
         memory_(memory),
         site_(site),
-        sum_(memory.layout().eager_bytes),
+        sum_(std::max(memory.layout().eager_bytes, memory.layout().half_bytes)),
         sum_of_nodes_(topology) {}
 
   /// Puts this rank's input into shared memory. Call it before the gate of the batch, the
@@ -44,6 +45,8 @@ class Small {
   void unpack(const Batch& batch, std::uint64_t sequence, Piggyback& piggyback);
   /// Finishes the batch on this rank. Call it after the gate.
   void finish(const Batch& batch, std::uint64_t sequence);
+  /// Memory for a half (`Layout::half_bytes`), until the next small batch.
+  std::span<std::byte> scratch() { return sum_; }
   /// The bytes that it holds outside the node's memory.
   std::size_t buffer_bytes() const { return sum_.capacity(); }
 

@@ -4,6 +4,7 @@
 
 #include "base/cache_line.h"
 #include "base/pages.h"
+#include "collective/chunks.h"
 #include "collective/piggyback.h"
 #include "mpi/communicator.h"
 
@@ -22,6 +23,10 @@ constexpr std::size_t device_chunk = std::size_t{2} << 20;
 
 /// The most that staging buffers may take on the fullest node.
 constexpr std::size_t most_staging = std::size_t{128} << 20;
+
+/// Half of a chunk that two ranks sum in halves. Their slots then stay in the processors' own
+/// caches.
+constexpr std::size_t half_inside = std::size_t{128} << 10;
 
 std::size_t largest_node(const topology::Topology& topology) {
   std::size_t most = 0;
@@ -70,6 +75,10 @@ std::size_t eager_bytes_between(int nodes) {
 
 }  // namespace
 
+bool takes_halves(const topology::Topology& topology) {
+  return topology.node_count() == 1 && topology.local_size() == 2;
+}
+
 Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_bytes,
                       const Machine& machine) {
   Tuning tuning;
@@ -83,6 +92,10 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   tuning.eager_bytes = several
                            ? eager_bytes_between(topology.node_count())
                            : eager_bytes_for(std::min(topology.local_size(), machine.processors));
+  if (takes_halves(topology) && !machine.crowded(topology)) {
+    tuning.half_bytes = half_inside;
+    tuning.halves_up_to = 2 * half_inside;
+  }
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
   // A chunk, which is all lanes' slices, needs an element of every rank's shard if the batch is
@@ -104,6 +117,9 @@ shm::NodeMemory::Layout Tuning::layout(const topology::Topology& topology) const
   layout.slot_bytes = slice_bytes * static_cast<std::size_t>(topology.lanes());
   layout.eager_bytes = eager_bytes;
   layout.small_results = sums_together;
+  // A half is rounded up to whole granules.
+  constexpr std::size_t rounding = granule * size_of(DType::f64);
+  if (takes_halves(topology) && half_bytes > 0) layout.half_bytes = half_bytes + rounding;
   return layout;
 }
 

@@ -97,6 +97,8 @@ struct MethodCall {
   std::span<const std::size_t> counts{};
   int root = 0;           ///< broadcast only
   CallOptions options{};  ///< `op` is `sum` where nothing is reduced
+  /// The calling thread waits for the call at once, and is in no callback.
+  bool waits = false;
 };
 
 /// A send or a receive, checked: the tensor is on the CPU, and the peer another rank of the store.

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/completion.h"
 #include "base/failure.h"
 #include "base/fork_guard.h"
 #include "base/spares.h"
@@ -155,6 +156,44 @@ Pending KVStore::pushpull(const std::vector<Key>& keys, const std::vector<Values
                           const std::vector<Values>& outs, CallOptions options) {
   return submit(
       {.method = Method::pushpull, .keys = keys, .ins = ins, .outs = outs, .options = options});
+}
+
+void KVStore::allreduce(const Key& key, const Values& ins, const Values& outs,
+                        CallOptions options) {
+  base::refuse_in_callback("allreduce()");
+  submit({.method = Method::pushpull,
+          .keys = {&key, 1},
+          .ins = {&ins, 1},
+          .outs = {&outs, 1},
+          .options = options,
+          .waits = true})
+      .wait();
+}
+
+void KVStore::allreduce(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                        const std::vector<Values>& outs, CallOptions options) {
+  base::refuse_in_callback("allreduce()");
+  submit({.method = Method::pushpull,
+          .keys = keys,
+          .ins = ins,
+          .outs = outs,
+          .options = options,
+          .waits = true})
+      .wait();
+}
+
+Pending KVStore::allreduce_for(std::chrono::nanoseconds limit, const std::vector<Key>& keys,
+                               const std::vector<Values>& ins, const std::vector<Values>& outs,
+                               CallOptions options) {
+  base::refuse_in_callback("allreduce_for()");
+  Pending pending = submit({.method = Method::pushpull,
+                            .keys = keys,
+                            .ins = ins,
+                            .outs = outs,
+                            .options = options,
+                            .waits = true});
+  pending.wait_for(limit);
+  return pending;
 }
 
 Pending KVStore::broadcast(const Key& key, const Values& values, int root_rank,

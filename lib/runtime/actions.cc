@@ -67,6 +67,7 @@ void Executor::apply(coordinator::Enter& action) {
   recorder_.record(looked_at_, "entered", entered.batch.epoch, entered.batch.number);
   record_entry(entered);
   engine_.enter(entered.batch);
+  has_unseen_gate_ = true;
 }
 
 void Executor::apply(coordinator::Withdraw& action) {
@@ -93,10 +94,6 @@ void Executor::apply(coordinator::CloseGate& action) {
 void Executor::apply(coordinator::Finish& action) {
   timeline_.record_finished(action.call, !action.error);
   finish(calls_.take(action.call), pointer_to(action.error));
-}
-
-void Executor::apply(coordinator::BarrierDone& action) {
-  settle(std::exchange(barrier_, std::nullopt)->completion, pointer_to(action.error));
 }
 
 void Executor::apply(coordinator::JoinDone& action) {

@@ -19,9 +19,6 @@ bool Executor::take_submissions() {
 void Executor::submit(Submission& submission) {
   if (const auto* const list = std::get_if<std::shared_ptr<CallList>>(&submission)) {
     submit(*list);
-  } else if (auto* const barrier = std::get_if<BarrierCall>(&submission)) {
-    participant_.barrier();
-    barrier_ = std::move(*barrier);
   } else if (auto* const join = std::get_if<JoinCall>(&submission)) {
     participant_.join();
     join_ = std::move(*join);

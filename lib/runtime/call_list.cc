@@ -84,6 +84,7 @@ void CallList::open(std::string_view verb, std::weak_ptr<base::Driver> driver,
 }
 
 std::string CallList::describe() const {
+  if (coordinator::is_barrier(calls.front().key)) return std::string(verb_);
   std::string first = fmt::format("{} of {}", verb_, calls.front().key.describe());
   const std::size_t more = calls.size() - 1;
   if (more == 0) return first;

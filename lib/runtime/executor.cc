@@ -16,6 +16,9 @@ namespace {
 /// earlier messages still wait.
 constexpr std::uint64_t any_socket_takes = 4096;
 
+/// A gate and the two meetings of a batch that moves by halves, so that such a call takes one pass.
+constexpr int most_lingers = 3;
+
 /// One thread at a time writes.
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
@@ -63,6 +66,8 @@ void Tally::count(const coordinator::Signature& signature) {
     case CollectiveKind::allgather:
     case CollectiveKind::all_to_all:
       return add(tensors_gathered, bytes_gathered);
+    case CollectiveKind::barrier:
+      return;
   }
 }
 
@@ -75,6 +80,7 @@ bool Executor::pass() {
     bool moved = look_around();
     if (!finished_) moved |= move_between_peers();
     if (!finished_) moved |= advance();
+    for (int i = 0; i < most_lingers && !finished_ && engine_.linger(); ++i) moved |= advance();
     if (!moved) moved = note_waits();
     if (!moved && !engine_.is_polling()) flush();
     if (!moved) check_device();
@@ -87,21 +93,25 @@ bool Executor::may_accept() const {
 }
 
 bool Executor::accept() {
-  return run_guarded([this] {
-    bool moved = look_around();
+  bool more = false;
+  run_guarded([this, &more] {
+    const bool arrived = look_around();
     if (finished_) return false;
     // Once: what moves for longer is the communication thread's.
     move_between_peers();
     const bool closed = look_at_gate();
-    moved |= closed;
+    bool moved = closed;
     if (!running_.empty() && engine_.is_brief(running_.front()->batch) && may_move()) {
       moved |= start_next(closed);
       moved |= move_data();
     }
+    if (owes_actions_) apply_actions();
     // A waiting thread that could not take the progress lock may have rung before this pass.
     if (!moved) moved = note_waits();
-    return moved;
+    more = moved && !is_idle();
+    return moved || arrived;
   });
+  return more;
 }
 
 bool Executor::look_around() {
@@ -191,14 +201,17 @@ bool Executor::tick() {
 
 bool Executor::advance() {
   bool moved = look_at_gate();
-  if (!may_move()) return moved || gate_moved_;
-  moved |= start_next(moved) || gate_moved_;
-  moved |= move_data();
-  return moved;
+  if (may_move()) {
+    moved |= start_next(moved);
+    moved |= move_data();
+  }
+  // In this pass, so that a call whose last batch is done needs no other one.
+  if (owes_actions_) apply_actions();
+  return moved || gate_moved_;
 }
 
 bool Executor::look_at_gate() {
-  gate_moved_ = false;
+  gate_moved_ = has_unseen_gate_ = false;
   const auto open = std::find_if(running_.begin(), running_.end(),
                                  [](const auto& running) { return !running->gate_closed; });
   if (open == running_.end()) return false;
@@ -233,7 +246,7 @@ bool Executor::move_data() {
   --moving_;
   std::unique_ptr<RunningBatch> done = std::move(running_.front());
   running_.erase(running_.begin());
-  count(tally_.batches, 1);
+  if (done->batch.kind != CollectiveKind::barrier) count(tally_.batches, 1);
   note_sent();
   tally_.engine_bytes.store(engine_.buffer_bytes(), std::memory_order_relaxed);
   recorder_.record(looked_at_, "batch done", done->batch.epoch, done->batch.number);

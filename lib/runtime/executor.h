@@ -70,14 +70,20 @@ class Executor {
   /// Whether a thread that has submitted should make a pass itself. Otherwise the communication
   /// thread should: until it is awake more calls may be submitted, and one report takes them all.
   bool may_accept() const;
-  /// A short pass for such a thread: as `pass`, but of data only what moves at once.
+  /// A short pass for such a thread: as `pass`, but of data only what moves at once. True: more may
+  /// move at once.
   bool accept();
+  /// This rank has entered a gate whose batch is not done.
+  bool has_open_batch() const { return !running_.empty(); }
+  /// No call with a key is in flight and no batch is open, so data of other ranks changes nothing
+  /// here.
+  bool is_idle() const { return calls_.empty() && running_.empty(); }
   /// Something must be polled, so it is not enough to wait for the bell.
   bool is_busy() const;
-  /// The last pass left something to the next one, which no bell tells of: what the participant
-  /// does about a gate that closed or a batch that is done, or the question who waits.
+  /// The last pass left something to the next one, which no bell tells of: a gate that was entered
+  /// when others may have been there already, or the question who waits.
   bool has_leftovers() const {
-    return owes_actions_ || (moved_ && participant_.is_asking_who_waits());
+    return has_unseen_gate_ || (moved_ && participant_.is_asking_who_waits());
   }
   /// After a pass in which nothing moved: the events for which the thread may wait, and until when.
   /// Logs a stall if one is due.
@@ -139,7 +145,6 @@ class Executor {
   void apply(coordinator::Withdraw& action);
   void apply(coordinator::CloseGate& action);
   void apply(coordinator::Finish& action);
-  void apply(coordinator::BarrierDone& action);
   void apply(coordinator::JoinDone& action);
   void apply(coordinator::DepartDone& action);
   void apply(coordinator::PeerLost& action);
@@ -220,7 +225,6 @@ class Executor {
   std::vector<Submission> taken_;  ///< out of the inbox
   CallTable calls_;
   std::vector<const TensorCall*> released_;  ///< for the inbox
-  std::optional<BarrierCall> barrier_;
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;
   bool departing_ = false;  ///< the participant knows of it
@@ -241,6 +245,7 @@ class Executor {
   bool finished_ = false;
   bool loss_told_ = false;
   std::atomic<bool> lost_{false};
+  bool has_unseen_gate_ = false;  ///< entered since the last look at a gate
   bool owes_actions_ = false;  ///< the participant has heard of something since they were applied
   std::vector<coordinator::Action> actions_;  ///< empty; memory that `take_actions` uses again
   std::exception_ptr own_failure_;            ///< why this rank is the lost one

@@ -15,9 +15,6 @@
 
 namespace tutti::runtime {
 
-struct BarrierCall {
-  std::shared_ptr<base::Completion> completion;
-};
 struct JoinCall {
   std::shared_ptr<base::Completion> completion;
   std::shared_ptr<int> last;  ///< written before the completion is done
@@ -26,8 +23,8 @@ struct DepartCall {
   std::shared_ptr<base::Completion> completion;
 };
 
-using Submission = std::variant<std::shared_ptr<CallList>, std::shared_ptr<PeerCall>, BarrierCall,
-                                JoinCall, DepartCall>;
+using Submission =
+    std::variant<std::shared_ptr<CallList>, std::shared_ptr<PeerCall>, JoinCall, DepartCall>;
 
 /// The queue from user threads to the thread that moves the executor. Thread-safe.
 class Inbox {

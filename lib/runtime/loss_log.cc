@@ -13,7 +13,7 @@ void LossLog::write(const control::FailedRank& lost) {
   // A rank that fails by itself logs the reason itself.
   if (lost.rank == place_.rank) return;
   std::vector<std::string> keys;
-  for (const Key& key : inbox_.in_flight()) keys.push_back(key.describe());
+  for (const Key& key : inbox_.in_flight()) keys.push_back(coordinator::name_of(key));
   write(lost.rank, fmt::format("rank {} is lost: {}; {}", lost.rank, lost.reason,
                                coordinator::flight_text(place_.rank, keys)));
 }

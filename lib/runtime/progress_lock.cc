@@ -17,6 +17,11 @@ constexpr auto longest_doze = std::chrono::milliseconds(100);
 /// wait next. It may need the processor that this thread runs on.
 constexpr auto a_moment = std::chrono::microseconds(50);
 constexpr int courtesy_yields = 4;
+/// A thread that waits so soon after it has submitted will probably do so again. Then it looks on
+/// after submitting, for as long as here: that costs less than waking the communication thread for
+/// the moment between the two.
+constexpr auto soon = std::chrono::microseconds(5);
+constexpr auto longest_look_on = std::chrono::microseconds(20);
 /// Bounds one sleep only: visitors announce when they leave.
 constexpr auto longest_farewell = std::chrono::seconds(1);
 
@@ -153,10 +158,22 @@ void ProgressLock::release(const Handover& handover) {
   // before it is put on duty here; and whoever is woken must find the lock free.
   let_go_at_ = handover.looked_at.time_since_epoch().count();
   taken_ = false;
-  bell_.set_on_duty(Listener::owner);
+  // Where nothing is in flight, the last ranks that come to the gates that this rank has passed
+  // would wake the communication thread for nothing.
+  bell_.set_on_duty(handover.idle ? Listener::idle_owner : Listener::owner);
   const bool due_before = handover.until.time_since_epoch().count() < wakes_at_;
   const bool must_go_on = handover.busy || handover.leftovers || due_before;
-  if (must_go_on || bell_.ticket() != handover.ticket) bell_.ring();
+  if (must_go_on || is_behind(handover)) bell_.ring();
+}
+
+void ProgressLock::begin_pass(Handover& handover) const {
+  handover.news = bell_.news_ticket();
+  handover.ticket = bell_.ticket();
+}
+
+bool ProgressLock::is_behind(const Handover& handover) const {
+  if (handover.idle) return bell_.news_ticket() != handover.news;
+  return bell_.ticket() != handover.ticket;
 }
 
 void ProgressLock::serve_inbox() {
@@ -174,14 +191,24 @@ void ProgressLock::wake(const base::Completion&) {
 }
 
 ProgressLock::Handover ProgressLock::accept() {
-  Handover handover{.ticket = bell_.ticket(), .until = {}, .looked_at = {}};
+  Handover handover;
+  begin_pass(handover);
   if (!turn_.try_lock()) return handover;
   if (executor_.may_accept()) {
-    do {
-      handover.ticket = bell_.ticket();
-    } while (executor_.accept());
+    std::optional<base::Clock::time_point> since;
+    bool goes_on = true;
+    while (goes_on) {
+      begin_pass(handover);
+      goes_on = executor_.accept();
+      handover.looked_at = executor_.looked_at();
+      if (!since) since = handover.looked_at;
+      goes_on |= expects_wait_ && executor_.has_open_batch() &&
+                 handover.looked_at < *since + longest_look_on;
+    }
+    handover.idle = executor_.is_idle();
+    // A call that ended here needs no wait.
+    expects_wait_ = expects_wait_ && handover.idle;
     handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
-    handover.looked_at = executor_.looked_at();
   }
   handover.until = executor_.prepare_rest().until;
   turn_.unlock();
@@ -193,10 +220,13 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
   if (!visitor.welcome()) return;
   // Ring: the thread that moves the executor may sleep, and replay may need to know of this wait.
   if (!any_thread_ || !try_take()) return bell_.ring();
+  const base::Clock::time_point left_at{base::Clock::duration(let_go_at_)};
   Waiter waiter(bell_, crowded_, Listener::deputy);
   Handover handover;
   while (!call.is_done() && handover.looked_at < deadline && !handover.takes_long) {
+    const bool first = handover.looked_at == base::Clock::time_point();
     const std::optional<Executor::Rest> rest = look(handover);
+    if (first) expects_wait_ = !crowded_ && handover.looked_at < left_at + soon;
     if (!rest) {
       waiter.reset();
     } else if (!call.is_done() && !handover.takes_long) {
@@ -204,17 +234,18 @@ void ProgressLock::drive(const base::Completion& call, base::Clock::time_point d
     }
   }
   // One more pass costs less than waking the other thread.
-  const bool wants_look = handover.leftovers || bell_.ticket() != handover.ticket;
+  const bool wants_look = handover.leftovers || is_behind(handover);
   if (wants_look && !handover.takes_long) look(handover);
   release(handover);
 }
 
 std::optional<Executor::Rest> ProgressLock::look(Handover& handover) {
-  handover.ticket = bell_.ticket();
+  begin_pass(handover);
   const base::Lock lock(turn_);
   const bool moved = executor_.pass();
   const Executor::Rest rest = executor_.prepare_rest();
   handover.looked_at = executor_.looked_at();
+  handover.idle = executor_.is_idle();
   handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
   handover.leftovers = executor_.has_leftovers();
   handover.until = rest.until;

@@ -41,6 +41,8 @@ class ProgressLock final : public base::Driver {
   /// The data that a thread passes on when it releases the progress lock.
   struct Handover {
     std::uint32_t ticket = 0;  ///< of the bell, before the last pass
+    std::uint32_t news = 0;    ///< likewise, for a rank that waits for no data
+    bool idle = false;         ///< no data of other ranks is waited for
     bool busy = true;          ///< the communication thread must go on at once
     bool leftovers = false;    ///< the last pass left something to the next
     bool takes_long = false;   ///< large tensors move: the communication thread should do it
@@ -56,6 +58,10 @@ class ProgressLock final : public base::Driver {
   class Visitor;
 
   bool try_take();
+  /// Takes the bell's tickets, before a pass.
+  void begin_pass(Handover& handover) const;
+  /// The bell has rung since the last pass began, and the executor may have to do something.
+  bool is_behind(const Handover& handover) const;
   void release(const Handover& handover);
   /// A user thread's pass. Returns the events for which the thread may wait; nothing if something
   /// moved.
@@ -81,6 +87,7 @@ class ProgressLock final : public base::Driver {
   std::vector<Due> dues_;                       ///< of the communication thread alone
   std::atomic<bool> taken_{false};              ///< a user thread holds the lock
   std::atomic<bool> visited_{false};            ///< a user thread has held it of late
+  bool expects_wait_ = false;                   ///< of whoever holds the lock; see `soon`
   bool in_stride_ = false;                      ///< the communication thread moves data
   std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last released the lock
   std::atomic<int> visitors_{0};

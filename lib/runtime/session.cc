@@ -10,6 +10,14 @@
 #include "tutti/error.h"
 
 namespace tutti::runtime {
+namespace {
+
+Pending pending_of(std::shared_ptr<CallList> list) {
+  base::Completion* const completion = &*list->completion;
+  return Pending(std::shared_ptr<base::Completion>(std::move(list), completion));
+}
+
+}  // namespace
 
 Session::Session(World world, const Options& options)
     : options_(options),
@@ -123,16 +131,24 @@ std::shared_ptr<CallList> Session::new_calls(std::size_t count, std::string_view
   return list;
 }
 
-Pending Session::submit(std::shared_ptr<CallList> list) {
+void Session::put(const std::shared_ptr<CallList>& list) {
   if (DeviceSide::concerns(list->calls)) {
     inbox_.check_alive();
     list->open(list->verb(), progress_lock_, parts_->device().admit(list->calls));
   }
   list->submitted = parts_->timeline().now();
   inbox_.submit(list);
+}
+
+Pending Session::submit(std::shared_ptr<CallList> list) {
+  put(list);
   progress_lock_->serve_inbox();
-  base::Completion* const completion = &*list->completion;
-  return Pending(std::shared_ptr<base::Completion>(std::move(list), completion));
+  return pending_of(std::move(list));
+}
+
+Pending Session::submit_to_wait(std::shared_ptr<CallList> list) {
+  put(list);
+  return pending_of(std::move(list));
 }
 
 Pending Session::send(const Tensor& tensor, int to, int tag) {
@@ -153,10 +169,9 @@ Pending Session::submit(std::shared_ptr<PeerCall> call) {
 void Session::barrier() {
   base::refuse_in_callback("barrier()");
   const base::Lock lock(meeting_);
-  auto completion = std::make_shared<base::Completion>(1, "barrier", progress_lock_);
-  inbox_.submit(BarrierCall{completion});
-  progress_lock_->serve_inbox();
-  Pending(completion).wait();
+  auto list = new_calls(1, "barrier");
+  static_cast<coordinator::Call&>(list->calls[0]) = coordinator::barrier_call();
+  submit_to_wait(std::move(list)).wait();
 }
 
 int Session::join() {

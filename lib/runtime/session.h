@@ -54,6 +54,9 @@ class Session {
   std::shared_ptr<CallList> new_calls(std::size_t count, std::string_view verb);
   /// Does not block. Throws `duplicate_key`, or the error that ended the store.
   Pending submit(std::shared_ptr<CallList> list);
+  /// As `submit`, for a thread that waits for the Pending at once, and not in a callback. That wait
+  /// moves the call, so no other thread is woken for it.
+  Pending submit_to_wait(std::shared_ptr<CallList> list);
   /// Neither blocks. `from` may be `p2p::any_peer`. `source`: where to write the rank that sent the
   /// tensor; may be null. Both throw the error that ended the store.
   Pending send(const Tensor& tensor, int to, int tag);
@@ -71,6 +74,7 @@ class Session {
  private:
   enum class Telling : bool { nobody, caller };
   void close(Telling whom) TUTTI_EXCLUDES(closing_);
+  void put(const std::shared_ptr<CallList>& list);
   Pending submit(std::shared_ptr<PeerCall> call);
   /// The communication thread's function: moves the executor until the store has ended, and drops
   /// the memory of all keys and calls.

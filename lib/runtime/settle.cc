@@ -61,11 +61,10 @@ void Executor::settle(const Submission& submission, const std::exception_ptr& er
   if (const auto* const call = std::get_if<std::shared_ptr<PeerCall>>(&submission)) {
     return end(*call, error);
   }
-  // A barrier, join or departure that has begun has moved its completion to the executor.
+  // A join or departure that has begun has moved its completion to the executor.
   const auto settle_meeting = [&](const auto& meeting) {
     if (meeting.completion) settle(meeting.completion, error);
   };
-  if (const auto* const barrier = std::get_if<BarrierCall>(&submission)) settle_meeting(*barrier);
   if (const auto* const join = std::get_if<JoinCall>(&submission)) settle_meeting(*join);
   if (const auto* const depart = std::get_if<DepartCall>(&submission)) settle_meeting(*depart);
 }
@@ -95,7 +94,7 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   drain_device();
   const std::vector<Submission> waiting = inbox_.die(error);
   const bool has_calls = !calls_.empty() || !peers_.messenger().empty();
-  if (!waiting.empty() || !taken_.empty() || has_calls || barrier_ || join_) {
+  if (!waiting.empty() || !taken_.empty() || has_calls || join_) {
     inbox_.note_told();
   }
   for (const Submission& submission : waiting) settle(submission, error);
@@ -105,10 +104,8 @@ void Executor::fail_everything(const std::exception_ptr& error) {
   const CallTable calls = std::exchange(calls_, {});
   for (const auto& entry : calls.in_order()) end(entry.list, *entry.call, error);
   end_peer_calls(error);
-  if (barrier_) settle(barrier_->completion, error);
   if (join_) settle(join_->completion, error);
   if (depart_) settle(depart_->completion, error);
-  barrier_.reset();
   join_.reset();
   depart_.reset();
   finished_ = true;

@@ -12,7 +12,7 @@
 namespace tutti::runtime {
 
 bool Executor::has_waiting_user() const {
-  return !calls_.empty() || !peers_.messenger().empty() || barrier_ || join_ || depart_;
+  return !calls_.empty() || !peers_.messenger().empty() || join_ || depart_;
 }
 
 void Executor::report_stall() {
@@ -44,7 +44,7 @@ std::string Executor::wait_text() const {
 std::string Executor::in_flight_text() const {
   std::vector<std::string> keys;
   for (const CallTable::Entry& entry : calls_.in_order()) {
-    keys.push_back(entry.call->key.describe());
+    keys.push_back(coordinator::name_of(entry.call->key));
   }
   return coordinator::flight_text(place_.rank, keys);
 }

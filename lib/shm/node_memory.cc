@@ -35,11 +35,20 @@ std::size_t small_bytes_of(const NodeMemory::Layout& layout, std::size_t owners)
   return base::whole_pages(owners * batches_alive * small_stride(layout));
 }
 
+std::size_t small_bytes(const NodeMemory::Layout& layout) {
+  return small_bytes_of(layout, ranks(layout)) +
+         (layout.small_results ? small_bytes_of(layout, 1) : 0);
+}
+
+std::size_t all_half_bytes(const NodeMemory::Layout& layout) {
+  return ranks(layout) * base::whole_pages(layout.half_bytes);
+}
+
 }  // namespace
 
 std::size_t NodeMemory::Layout::bytes() const {
-  return head_bytes(*this) + in_bytes(*this) + out_bytes(*this) +
-         small_bytes_of(*this, ranks(*this)) + (small_results ? small_bytes_of(*this, 1) : 0);
+  return head_bytes(*this) + in_bytes(*this) + out_bytes(*this) + small_bytes(*this) +
+         all_half_bytes(*this);
 }
 
 std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local) const {
@@ -61,6 +70,7 @@ std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local
   for (std::size_t slot = 0; slot < slots; ++slot) share(base::whole_pages(slot_bytes));
   share(small_bytes_of(*this, ranks(*this)));
   if (small_results) share(small_bytes_of(*this, 1));
+  if (half_bytes > 0) share(all_half_bytes(*this));
   return extents;
 }
 
@@ -76,10 +86,18 @@ NodeMemory::NodeMemory(std::span<std::byte> segment, const Layout& layout, int l
       claims_(reinterpret_cast<Claims*>(node_closed_ + 2)),
       in_(segment.data() + head_bytes(layout)),
       out_(in_ + in_bytes(layout)),
-      small_(out_ + out_bytes(layout)) {
+      small_(out_ + out_bytes(layout)),
+      halves_(small_ + small_bytes(layout)) {
   base::check(segment.size() >= layout.bytes(), "the node segment holds its layout");
   base::check(arenas_.size() == ranks(layout) && doorbells_.size() == ranks(layout),
               "every rank of the node has an arena and a doorbell");
+}
+
+bool NodeMemory::are_all_in_arenas(std::uint64_t batch) const {
+  for (int local = 0; local < layout_.local_size; ++local) {
+    if (descriptor(local, batch).parts == 0) return false;
+  }
+  return true;
 }
 
 std::byte* NodeMemory::staging_in(int local, std::uint64_t chunk) const {
@@ -102,6 +120,10 @@ std::span<std::byte> NodeMemory::all_staging_out() const {
 std::byte* NodeMemory::small(int local, std::uint64_t batch) const {
   const std::size_t slot = static_cast<std::size_t>(local) * batches_alive + batch % batches_alive;
   return small_ + slot * small_stride(layout_);
+}
+
+std::byte* NodeMemory::half(int local) const {
+  return halves_ + static_cast<std::size_t>(local) * base::whole_pages(layout_.half_bytes);
 }
 
 std::optional<std::uint64_t> NodeMemory::arena_offset(const void* data, std::size_t bytes) const {

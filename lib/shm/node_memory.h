@@ -23,6 +23,19 @@ struct alignas(base::cache_line) Flag {
   void store(std::uint64_t to) { value.store(to, std::memory_order_seq_cst); }
 };
 
+/// The gate that a rank has entered last, and beside it what the other rank of two needs next: for
+/// which gate's batch this rank has filled its slot for halves. Both are gates as one word.
+struct alignas(base::cache_line) GateFlag {
+  std::atomic<std::uint64_t> entered{0};
+  std::atomic<std::uint64_t> filled_for{0};
+
+  std::uint64_t load() const { return entered.load(std::memory_order_seq_cst); }
+  void store(std::uint64_t to) { entered.store(to, std::memory_order_seq_cst); }
+  std::uint64_t filled() const { return filled_for.load(std::memory_order_acquire); }
+  /// Before the gate is entered, which makes it visible.
+  void note_filled(std::uint64_t gate) { filled_for.store(gate, std::memory_order_release); }
+};
+
 /// Where the parts of a rank's batch lie in its arena. Written before the batch's gate, read after
 /// it has closed.
 struct alignas(base::cache_line) Descriptor {
@@ -45,7 +58,7 @@ inline constexpr std::uint64_t batches_alive = most_open + 1;
 
 /// The data that a rank publishes to its node.
 struct RankBlock {
-  Flag gate;  ///< the last gate entered
+  GateFlag gate;
   /// How many chunks of the session have passed each stage of the pipeline. All ranks of a node
   /// move the same batches in the same chunks, so the numbers can be compared.
   Flag copied_in;   ///< my input to the chunk may be read
@@ -54,6 +67,9 @@ struct RankBlock {
   /// How many chunks of the session, among those that move by launches of NCCL, may be launched:
   /// my input to them is complete.
   Flag prepared;
+  /// How many chunks of the session, among those that move by halves:
+  Flag half_filled;  ///< my slot holds the other rank's half, where that was not put there ahead
+  Flag half_summed;  ///< the other rank's slot holds the sum of my half
   std::array<Descriptor, batches_alive> descriptors;
 };
 
@@ -88,6 +104,8 @@ class NodeMemory {
     std::size_t slot_bytes = 0;   ///< one chunk of one rank
     std::size_t eager_bytes = 0;  ///< the eager limit: the largest batch that moves with its gate
     bool small_results = false;   ///< there is room for their results, too
+    /// Each rank's slot for a half of a chunk, in batches that move by halves; 0: none do.
+    std::size_t half_bytes = 0;
     /// Bytes of the whole segment.
     std::size_t bytes() const;
 
@@ -120,6 +138,10 @@ class NodeMemory {
     return blocks_[local].descriptors[batch % batches_alive];
   }
 
+  /// Whether all ranks of the node have told where the batch's tensors lie in their arenas. Behind
+  /// the batch's gate.
+  bool are_all_in_arenas(std::uint64_t batch) const;
+
   /// The staging buffers for a chunk: a rank's input, and the result.
   std::byte* staging_in(int local, std::uint64_t chunk) const;
   std::byte* staging_out(std::uint64_t chunk) const;
@@ -131,6 +153,8 @@ class NodeMemory {
   /// Where the ranks put its result; each stripe is written by the rank that claimed it. Only with
   /// `Layout::small_results`.
   std::byte* small_result(std::uint64_t batch) const { return small(layout_.local_size, batch); }
+  /// A rank's slot for a half: see `Layout::half_bytes`.
+  std::byte* half(int local) const;
   Claims& claims(std::uint64_t batch) const { return claims_[batch % batches_alive]; }
 
   /// The offset of [data, data + bytes) in this rank's arena, if it lies in it.
@@ -144,8 +168,9 @@ class NodeMemory {
   /// Raises this rank's flag. Wakes the node only if that raised the smallest: whoever waits for
   /// one that is behind will be woken by it, and a processor is not taken away for nothing.
   void raise(Flag RankBlock::*flag, std::uint64_t to) const;
-  void ring(int local) const { doorbells_[static_cast<std::size_t>(local)]->ring(); }
-  /// Wakes the other ranks of the node where they sleep.
+  /// Wakes a rank that waits for data of its node.
+  void ring(int local) const { doorbells_[static_cast<std::size_t>(local)]->ring_for_data(); }
+  /// Wakes the other ranks of the node that wait for data and sleep.
   void ring_peers() const;
 
  private:
@@ -159,6 +184,7 @@ class NodeMemory {
   std::byte* in_;
   std::byte* out_;
   std::byte* small_;
+  std::byte* halves_;
 };
 
 }  // namespace tutti::shm

@@ -23,13 +23,12 @@ std::vector<Seed> seeds() {
   const Report report{2, 7, {{1, 2, 3, Time(4)}}, {{"w", signature, 1, 2, Time(5)}}};
   add_messages<ToCoordinator>(
       seeds, 0,
-      {report, BarrierAsked{1, 2}, JoinAsked{1}, DepartAsked{1}, Drained{1}, Left{1},
+      {report, JoinAsked{1}, DepartAsked{1}, Drained{1}, Left{1},
        Escape{1, EscapeReason::request, "why"}, Stopped{1, 9}, LostRank{1, "gone"}});
-  add_messages<ToRank>(
-      seeds, 1,
-      {Plan{1, 5, {{1, "w", signature}, {2, 7, {}}}, batches}, Failed{1, "w", 3, failure},
-       BarrierOver{1, 2, {}}, BarrierOver{1, 2, failure}, JoinOver{1, 2, {}}, Drain{1}, Departed{1},
-       Stop{1}, Resume{1, 2, batches, 3}, LostRank{1, "gone"}});
+  add_messages<ToRank>(seeds, 1,
+                       {Plan{1, 5, {{1, "w", signature}, {2, 7, {}}}, batches},
+                        Failed{1, "w", 3, failure}, JoinOver{1, 2, {}}, Drain{1}, Departed{1},
+                        Stop{1}, Resume{1, 2, batches, 3}, LostRank{1, "gone"}});
   return seeds;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -50,6 +51,31 @@ TEST_CASE("pushpull gives every rank the sum over all ranks") {
       if (sum[i] != expected_sum(store->num_workers(), count, 0, i)) ++wrong;
     }
     INFO("count " << count);
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("allreduce gives every rank the sum and returns when it is there") {
+  auto store = make_store();
+  const Shape shape{1000};
+  for (int round = 0; round < 50; ++round) {
+    std::vector<float> values(1000);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = value_of(store->rank(), 1, round, i);
+    }
+    const Tensor tensor(values.data(), shape, DType::f32);
+    // It meets the pushpull of another rank.
+    if (store->rank() == 0 && round % 2 == 0) {
+      store->pushpull("sum", tensor, tensor).wait();
+    } else if (round % 3 == 0) {
+      store->allreduce_for(std::chrono::nanoseconds(1), {"sum"}, {tensor}, {tensor}).wait();
+    } else {
+      store->allreduce("sum", tensor, tensor);
+    }
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != expected_sum(store->num_workers(), 1, round, i)) ++wrong;
+    }
     CHECK(wrong == 0);
   }
 }

@@ -20,6 +20,16 @@ class Exchange(Contract):
             self.assert_equal(out, sums(kv.num_workers, count, 0, count))
             self.assert_equal(mine, values(kv.rank, count, 0, count))
 
+    def test_allreduce_gives_every_rank_the_sum_and_returns_when_it_is_there(self):
+        kv = self.store()
+        for turn in range(50):
+            array = values(kv.rank, 1, turn, 1000)
+            if kv.rank == 0 and turn % 2 == 0:
+                kv.pushpull("sum", array).wait()
+            else:
+                self.assertIsNone(kv.allreduce("sum", array))
+            self.assert_equal(array, sums(kv.num_workers, 1, turn, 1000))
+
     def test_a_store_says_where_its_rank_is_on_its_machine(self):
         kv = self.store()
         self.assertEqual(kv.nodes, kv.counters().nodes)

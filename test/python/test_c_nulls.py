@@ -16,7 +16,7 @@ MAY_BE_NULL = {
     "tutti_pending_then": ("context",), "tutti_tensor_set_stream": ("stream",), "tutti_pending_wait_on": ("stream",),
     **{f"tutti_store_{call}": ("options", "pending")
        for call in ("pushpull", "broadcast", "reduce_scatter", "allgather", "all_to_all", "push", "pull")},
-    "tutti_store_send": ("pending",), "tutti_store_recv": ("source", "pending")}
+    "tutti_store_allreduce": ("options",), "tutti_store_send": ("pending",), "tutti_store_recv": ("source", "pending")}
 #: What says in other words that it is null.
 MEMORY = ("tutti_tensor_create", "data")
 #: Functions that return a number instead of a code.

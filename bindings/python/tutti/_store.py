@@ -129,7 +129,11 @@ class KVStore(_core.Store):
         Blocks until every rank has called it for the key. A program that computes while arrays are exchanged calls
         pushpull instead. Collective. Raises as pushpull and Pending.wait do.
         """
-        return self.pushpull(key, ins, outs, op=op).result()
+        if outs is None and sys.modules.get("jax"):
+            from tutti import _jax  # pylint: disable=import-outside-toplevel  # import tutti stays quick
+            if _jax.is_among(ins):
+                return self.pushpull(key, ins, op=op).result()
+        return self._allreduce(key, ins, outs, op)
 
     def broadcast(self, key: Keys, value: Values, root_rank: SupportsIndex = 0, priority: SupportsIndex = 0) -> Pending:
         """Writes the first array of rank `root_rank` to each array of `value` on every rank.
@@ -350,7 +354,8 @@ class KVStore(_core.Store):
         return self._num_dead_node()
 
     def barrier(self) -> None:
-        """Blocks until every rank has called it. Does not wait for arrays in flight.
+        """Blocks until every rank has called it. With dist_sync_mpi it also waits for the arrays that began to move
+        before it; it waits for no other arrays in flight.
 
         Collective. Ctrl-C interrupts the wait; for the other ranks, this rank has come all the same. Raises
         TimedOutError if some ranks do not come within key_timeout. Raises PeerLostError, AbortedError and InternalError

@@ -21,6 +21,27 @@ static void sums_of_every_size(void) {
   tutti_store_destroy(store);
 }
 
+static void sums_at_once(void) {
+  enum { COUNT = 1000, ROUNDS = 50 };
+  tutti_store* store = make_store();
+  const int ranks = tutti_store_num_workers(store), rank = tutti_store_rank(store);
+  array values = make_array(COUNT, TUTTI_F32);
+  const tutti_key key = named("sum");
+  const tutti_tensor* const tensor = values.tensor;
+  const tutti_values all = {&tensor, 1};
+  for (int round = 0; round < ROUNDS; ++round) {
+    fill_values(&values, rank, 1, round);
+    if (rank == 0 && round % 2 == 0) {
+      CHECK_OK(pushpull(store, key, tensor));
+    } else {
+      CHECK_OK(tutti_store_allreduce(store, 1, &key, &all, &all, NULL));
+    }
+    CHECK(wrong_sums(&values, ranks, 1, round) == 0);
+  }
+  drop(&values);
+  tutti_store_destroy(store);
+}
+
 static void where_it_is(void) {
   tutti_store* store = make_store();
   tutti_counters counters;
@@ -214,6 +235,7 @@ static void sizes_of_parts(void) {
 }
 
 TESTS(store_tests, {"pushpull gives every rank the sum over all ranks", sums_of_every_size},
+      {"allreduce gives every rank the sum and returns when it is there", sums_at_once},
       {"a store says where its rank is on its machine", where_it_is},
       {"pushpull in place, unaligned, over several devices", unaligned_devices},
       {"broadcast gives every rank the root's value, from any root", broadcasts_from_any_root},

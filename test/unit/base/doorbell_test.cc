@@ -95,3 +95,27 @@ TEST_CASE("a ring wakes each listener only while it is on duty") {
   bell.set_on_duty(Doorbell::owner);
   bell.ring();
 }
+
+TEST_CASE("an owner that waits for no data sleeps while others ring for data, and news wakes it") {
+  Doorbell bell;
+  const auto ticket = bell.ticket();
+  const auto news = bell.news_ticket();
+  {
+    Sleeper owner(bell, Doorbell::owner);
+    bell.set_on_duty(Doorbell::idle_owner);
+    bell.ring_for_data();
+    std::this_thread::sleep_for(20ms);
+    CHECK_FALSE(owner.woken());
+    CHECK(bell.news_ticket() == news);
+    bell.ring();
+  }
+  CHECK(bell.news_ticket() != news);
+  CHECK(bell.ticket() == ticket + 2);
+  bell.set_off_duty(Doorbell::owner);
+  Sleeper owner(bell, Doorbell::owner);
+  bell.ring();
+  std::this_thread::sleep_for(20ms);
+  CHECK_FALSE(owner.woken());
+  bell.set_on_duty(Doorbell::owner);
+  bell.ring_for_data();
+}

@@ -20,6 +20,9 @@ Tuning small_tuning(std::mt19937_64& random) {
   tuning.device_slice_bytes = std::size_t{64} << random() % 7;
   tuning.device_slots = 1 + random() % 4;
   tuning.sums_together = random() % 2 == 0;
+  tuning.half_bytes = std::array{64U, 512U, 4096U, 131'072U}[random() % 4];
+  tuning.halves_from = std::array{1U, 2048U}[random() % 2];
+  tuning.halves_up_to = std::array{0U, 8192U, 1'000'000U}[random() % 3];
   // Both ways of staging, whatever this machine's caches are.
   tuning.staging.least_bytes = std::array{1U, 256U, 32'768U}[random() % 3];
   tuning.staging.between_trials = 1 + random() % 8;
@@ -56,6 +59,21 @@ TEST_CASE("every rank gets the canonical tree's bits, whatever the batch, the wa
   REQUIRE_NOTHROW(
       play(node, Scenario(seed, ranks,
                           {.batches = 60, .most_elements = 3000, .most_parts = 4, .joins = true})));
+}
+
+TEST_CASE("two ranks that sum a half each get the canonical tree's bits, whatever comes between") {
+  const auto seed = GENERATE(range(300U, 330U));
+  std::mt19937_64 random(seed);
+  Tuning tuning = small_tuning(random);
+  tuning.halves_from = 1;
+  tuning.halves_up_to = 12'000;
+  CAPTURE(seed, tuning.half_bytes);
+  Node node(2, tuning);
+  REQUIRE_NOTHROW(play(node, Scenario(seed, 2,
+                                      {.batches = 80,
+                                       .most_elements = 3000,
+                                       .most_parts = seed % 2 == 0 ? 3U : 40U,
+                                       .joins = true})));
 }
 
 TEST_CASE("tensors in arenas move without staging, in place or not, fused or not") {

@@ -241,6 +241,22 @@ TEST_CASE("a batch is small up to the eager limit, and between nodes up to what 
   CHECK(choose_way(routed_batch(scatter, 64), in_lane) == Way::pipeline);
 }
 
+TEST_CASE("two ranks that are alone move an allreduce by halves, from a size up to another") {
+  Site halving = two_ranks;
+  halving.halves_from = 2 * kib;
+  halving.halves_up_to = 256 * kib;
+  CHECK(choose_way(routed_batch(allreduce, 2 * kib - 4), halving) == Way::small);
+  CHECK(choose_way(routed_batch(allreduce, 2 * kib), halving) == Way::halves);
+  CHECK(choose_way(routed_batch(allreduce, 256 * kib, 4096), halving) == Way::halves);
+  CHECK(choose_way(routed_batch(allreduce, 256 * kib + 4), halving) == Way::pipeline);
+  CHECK(choose_way(routed_batch(scatter, 64 * kib), halving) == Way::small);
+  CHECK(choose_way(routed_batch(CollectiveKind::broadcast, 64 * kib), halving) == Way::small);
+  HostEnds some_ends{StagingStores::Pacing{}};
+  Batch behind_ends = routed_batch(allreduce, 64 * kib);
+  behind_ends.ends = &some_ends;
+  CHECK(choose_way(behind_ends, halving) == Way::pipeline);
+}
+
 TEST_CASE("an all_to_all is small on one node if what each rank sends fits the eager limit") {
   constexpr std::size_t most = 64 * kib;  // floats
   const auto way = [](const std::vector<std::size_t>& counts, const Site& site,

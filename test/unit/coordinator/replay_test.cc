@@ -46,7 +46,15 @@ TEST_CASE("a replay that somebody leaves ends with right pairs, however it happe
   }
 }
 
-TEST_CASE("a replay is left for a barrier, a join and a departure") {
+TEST_CASE("barriers are replayed, and take no message") {
+  const Program program = (step + Program{just(Op::barrier)}) * 12;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Run run({program, program, program}, replaying, seed);
+    REQUIRE(run.observed.last_epoch == 1);
+  }
+}
+
+TEST_CASE("a replay is left for a barrier out of its order, a join and a departure") {
   for (const Op::What what : {Op::barrier, Op::join}) {
     const Program program = step * 5 + Program{just(what)} + step * 5 + Program{just(Op::depart)};
     for (std::uint64_t seed = 0; seed < 200; ++seed) {

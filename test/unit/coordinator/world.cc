@@ -90,7 +90,7 @@ void World::step_program(int rank) {
     state.participant.depart();
   } else if (!state.lost && op.what == Op::barrier) {
     state.in_barrier = true;
-    state.participant.barrier();
+    submit_barrier(rank);
   } else if (!state.lost && op.what == Op::join) {
     state.in_join = state.has_joined = true;
     state.participant.join();
@@ -103,9 +103,19 @@ void World::submit_call(int rank, const Op& op) {
   if (op.use >= 0) uses = op.use;
   Call call{.key = op.key, .signature = op.signature, .priority = op.priority};
   call.signature.shape = Shape{static_cast<std::int64_t>(op.count)};
+  state.last_call[op.key] = call_id(rank, state.calls.size());
+  submit_call(rank, call, {.key = op.key, .use = uses++, .count = op.count});
+}
+
+void World::submit_barrier(int rank) {
+  int& uses = change(rank).uses[barrier_number];
+  submit_call(rank, barrier_call(), {.key = barrier_number, .use = uses++});
+}
+
+void World::submit_call(int rank, const Call& call, const CallRecord& record) {
+  RankState& state = change(rank);
   const CallId id = call_id(rank, state.calls.size());
-  state.last_call[op.key] = id;
-  state.calls.push_back({.key = op.key, .use = uses++, .count = op.count});
+  state.calls.push_back(record);
   try {
     state.participant.submit(id, call);
   } catch (const Error& error) {
@@ -221,8 +231,11 @@ void World::pass_time() {
 void World::drain(int rank) {
   RankState& state = change(rank);
   for (Action& action : state.participant.take_actions()) act(rank, action);
-  if (!state.waiting || !state.participant.is_asking_who_waits()) return;
-  state.participant.note_user_waits((*programs_)[static_cast<std::size_t>(rank)][state.step].key);
+  const bool waits = state.waiting || state.in_barrier;
+  if (!waits || !state.participant.is_asking_who_waits()) return;
+  state.participant.note_user_waits(
+      state.in_barrier ? barrier_call().key
+                       : Key((*programs_)[static_cast<std::size_t>(rank)][state.step].key));
   for (Action& action : state.participant.take_actions()) act(rank, action);
 }
 

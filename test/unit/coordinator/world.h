@@ -81,6 +81,9 @@ inline std::size_t index_of(CallId id) {
   return id % 1000000;
 }
 
+/// Stands for the barrier's key, which is no number.
+constexpr int barrier_number = -1;
+
 struct CallRecord {
   int key = 0;
   int use = 0;
@@ -186,6 +189,8 @@ class World {
   bool program_may_step(int rank) const;
   void step_program(int rank);
   void submit_call(int rank, const Op& op);
+  void submit_barrier(int rank);
+  void submit_call(int rank, const Call& call, const CallRecord& record);
   bool gate_may_close(int rank) const;
   bool data_may_be_done(int rank) const;
   void close_gate(int rank, Epoch epoch, BatchNumber number);

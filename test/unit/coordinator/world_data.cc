@@ -31,10 +31,6 @@ void World::act(int rank, Action& action) {
     close_gate(rank, close->epoch, close->number);
   } else if (const auto* finish = std::get_if<Finish>(&action)) {
     finished(rank, *finish);
-  } else if (const auto* barrier = std::get_if<BarrierDone>(&action)) {
-    require(state.in_barrier, "a barrier ends once");
-    state.in_barrier = false;
-    ended("barrier", barrier->error);
   } else if (const auto* join = std::get_if<JoinDone>(&action)) {
     require(state.in_join, "a join ends once");
     state.in_join = false;
@@ -251,6 +247,10 @@ void World::finished(int rank, const Finish& finish) {
     require(call.moved == 0, "I5: a tensor with parts done fails: " + *call.error);
   } else {
     require(call.moved == call.count, "I3: a call ends before its data moved");
+  }
+  if (call.key == barrier_number) {
+    change(rank).in_barrier = false;
+    ended("barrier", finish.error);
   }
   const std::string text = call.error.value_or("");
   const auto [known, fresh] = outcome_.change().try_emplace({call.key, call.use}, text);

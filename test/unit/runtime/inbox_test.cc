@@ -122,5 +122,5 @@ TEST_CASE(
   const auto left = inbox.die(std::make_exception_ptr(Error(ErrorCode::peer_lost, "rank 3 died")));
   CHECK(left.size() == 1);
   CHECK_THROWS_WITH(inbox.submit(calls({"b"})), "rank 3 died");
-  CHECK_THROWS_WITH(inbox.submit(BarrierCall{}), "rank 3 died");
+  CHECK_THROWS_WITH(inbox.submit(JoinCall{}), "rank 3 died");
 }

@@ -37,8 +37,12 @@ struct RanksOfNode {
   std::vector<NodeMemory> views;
 };
 
-constexpr NodeMemory::Layout layout{
-    .local_size = 3, .slots = 2, .slot_bytes = 5000, .eager_bytes = 100, .small_results = true};
+constexpr NodeMemory::Layout layout{.local_size = 3,
+                                    .slots = 2,
+                                    .slot_bytes = 5000,
+                                    .eager_bytes = 100,
+                                    .small_results = true,
+                                    .half_bytes = 5000};
 
 }  // namespace
 
@@ -52,6 +56,7 @@ TEST_CASE("the parts of a node's segment lie in it, apart and on cache lines of 
     for (std::uint64_t i = 0; i < batches_alive; ++i) {
       parts.emplace_back(memory.small(local, i), 100);
     }
+    parts.emplace_back(memory.half(local), 5000);
   }
   for (std::uint64_t i = 0; i < 2; ++i) parts.emplace_back(memory.staging_out(i), 5000);
   for (std::uint64_t i = 0; i < batches_alive; ++i) {
@@ -101,7 +106,10 @@ TEST_CASE("each page of the segment is of one rank, and staging memory of the ra
     CHECK(extents[1].begin == offset(ranks.views[0].staging_in(local, 0)));
     CHECK(extents[2 + pages.slots].begin == offset(ranks.views[0].small(local, 0)));
   }
-  CHECK(pages.extents_of(0).back().begin == offset(ranks.views[0].small_result(0)));
+  CHECK(pages.extents_of(0)[3 + pages.slots].begin == offset(ranks.views[0].small_result(0)));
+  for (int local = 0; local < 3; ++local) {
+    CHECK(pages.extents_of(local).back().begin == offset(ranks.views[0].half(local)));
+  }
 }
 
 TEST_CASE("all ranks see the same segment, and staging memory comes round again") {

@@ -101,6 +101,8 @@ void add_replays(Collector& to) {
          {{submit(1), wait(1), submit(1), wait(1), just(Op::barrier), submit(1)},
           {submit(1), wait(1), submit(1), wait(1), submit(1), just(Op::barrier)}},
          {.replay = true});
+  const Program twice_then_join = {submit(1), wait(1), submit(1), wait(1), just(Op::join)};
+  to.add("a join as replay begins", {twice_then_join, twice_then_join}, {.replay = true});
   to.add_replaying("2 ranks, 3 keys, each a batch, others first at last",
                    {three * 4 + three_back, three_back * 3 + three * 2}, {.fused = false});
   const Program other_type = {with_dtype(submit(1), DType::f16), wait(1)};

@@ -100,7 +100,7 @@ class Job final : public Shared {
     }
     threads().step_at_leisure("arrives at a gate");
     executor_.peer_arrives();
-    bell_.ring();
+    bell_.ring_for_data();
   }
   void end_user() { ++ended_; }
 

@@ -42,8 +42,10 @@ bool Executor::pass() {
   if (is_finished_) return false;
   bool moved = look_around();
   threads().step("goes on with its pass");
-  moved |= look_at_gate();
-  moved |= move_data();
+  bool advanced = look_at_gate();
+  advanced |= move_data();
+  if (advanced) apply_actions();
+  moved |= advanced;
   if (!moved) moved = note_waits();
   return note(moved);
 }
@@ -51,13 +53,15 @@ bool Executor::pass() {
 bool Executor::accept() {
   begin();
   if (is_finished_) return false;
-  bool moved = look_around();
+  const bool arrived = look_around();
   threads().step("goes on with its short pass");
-  moved |= look_at_gate();
+  bool moved = look_at_gate();
   const bool brief = done_ < entered_ && !submitted_[done_]->is_long;
   if (brief) moved |= move_data();
+  if (moved) apply_actions();
   if (!moved) moved = note_waits();
-  return note(moved);
+  note(moved || arrived);
+  return moved && !is_idle();
 }
 
 bool Executor::note(bool moved) {
@@ -96,6 +100,7 @@ bool Executor::apply_actions() {
       finish(submitted_[finished_calls_++]);
     } else if (may_enter()) {
       ++entered_;
+      has_unseen_gate_ = true;
     } else {
       is_finished_ = true;
       departed_->settle();
@@ -114,6 +119,7 @@ void Executor::finish(Call* call) {
 }
 
 bool Executor::look_at_gate() {
+  has_unseen_gate_ = false;
   if (entered_ == closed_ || arrived_ <= closed_) return false;
   ++closed_;
   return true;

@@ -47,8 +47,10 @@ class Executor {
   bool pass();
   bool may_accept() const { return replays_ || finished_calls_ == taken_; }
   bool accept();
+  bool has_open_batch() const { return entered_ > done_; }
+  bool is_idle() const { return finished_calls_ == taken_; }
   bool is_busy() const;
-  bool has_leftovers() const { return has_actions() || (moved_ && is_asking_who_waits()); }
+  bool has_leftovers() const { return has_unseen_gate_ || (moved_ && is_asking_who_waits()); }
   struct Rest {
     Waiter::For reason = Waiter::For::doorbell;
     base::Clock::time_point until;
@@ -85,6 +87,7 @@ class Executor {
   std::size_t taken_ = 0, entered_ = 0, closed_ = 0, started_ = 0, done_ = 0, finished_calls_ = 0;
   std::size_t arrived_ = 0;  ///< gates at which the peer has arrived
   bool half_done_ = false;
+  bool has_unseen_gate_ = false;
   bool is_planned_ = false;  ///< the call that escapes
   bool moved_ = false;
   base::Completion* departed_ = nullptr;
