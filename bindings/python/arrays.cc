@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "python/gpu_array.h"
+#include "python/held_memory.h"
 #include "tutti/error.h"
 
 namespace tutti::python {
@@ -125,14 +126,6 @@ std::optional<Borrowed> imported(nb::handle array) {
   Array found;
   if (!nb::try_cast(array, found, false)) return std::nullopt;
   return Borrowed(found);
-}
-
-/// The dtype of elements that are only moved.
-std::optional<DType> bits_of(std::size_t bytes) {
-  for (const DType dtype : {DType::b8, DType::b16, DType::b32, DType::b64, DType::b128}) {
-    if (size_of(dtype) == bytes) return dtype;
-  }
-  return std::nullopt;
 }
 
 template <typename Dim>
@@ -332,12 +325,22 @@ Tensor from_gpu(nb::handle array, Access access, Elements elements,
   return tensor.on(reinterpret_cast<CUstream_st*>(stream));  // NOLINT(performance-no-int-to-ptr)
 }
 
+Tensor from_memory(const HeldMemory& memory, Access access, Elements elements, Device device,
+                   const std::shared_ptr<HeldArrays>& arrays) {
+  const auto tensor = from_held(memory, elements, device, arrays);
+  if (!tensor) refuse(memory.owner, access, elements);
+  return *tensor;
+}
+
 }  // namespace
 
 Tensor to_tensor(nb::handle array, Access access, Elements elements, int device,
                  const std::shared_ptr<HeldArrays>& arrays) {
   const Device cpu{Device::Kind::cpu, device};
   if (is_numpy(array)) return from_numpy(array, access, elements, cpu, arrays);
+  if (nb::isinstance<HeldMemory>(array)) {
+    return from_memory(nb::cast<const HeldMemory&>(array), access, elements, cpu, arrays);
+  }
   if (nb::isinstance<GpuArray>(array)) return nb::cast<const GpuArray&>(array).tensor;
   if (is_on_gpu(array)) return from_gpu(array, access, elements, arrays);
   if (is_torch(array)) {
@@ -351,6 +354,13 @@ nb::object to_numpy(const Tensor& tensor) {
   const nb::capsule owner(new Tensor(tensor),
                           [](void* memory) noexcept { delete static_cast<Tensor*>(memory); });
   return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(tensor.data(), {size}, owner));
+}
+
+std::optional<DType> bits_of(std::size_t bytes) {
+  for (const DType dtype : {DType::b8, DType::b16, DType::b32, DType::b64, DType::b128}) {
+    if (size_of(dtype) == bytes) return dtype;
+  }
+  return std::nullopt;
 }
 
 std::optional<DType> dtype_of(nb::dlpack::dtype type, Elements elements) {

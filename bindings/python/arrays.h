@@ -26,6 +26,8 @@ nb::object to_numpy(const Tensor& tensor);
 /// The dtype for DLPack's type. Nothing for one that tutti does not have; for elements that are
 /// only moved that is a type of other sizes than DType::b8 to b128.
 std::optional<DType> dtype_of(nb::dlpack::dtype type, Elements elements = Elements::added);
+/// The dtype of elements of so many bytes that are only moved. Nothing for another size.
+std::optional<DType> bits_of(std::size_t bytes);
 /// "float32"; "bfloat16", which numpy itself lacks.
 std::string_view numpy_name(DType dtype);
 /// The dtype that numpy calls `numpy_name`. Throws `invalid_argument` for a type that tutti does

@@ -6,6 +6,7 @@
 #include "python/callback_queue.h"
 #include "python/errors.h"
 #include "python/gpu_array.h"
+#include "python/held_memory.h"
 #include "python/info.h"
 #include "python/log_lines.h"
 #include "python/mxnet/dependency_engine.h"
@@ -59,6 +60,7 @@ NB_MODULE(_core, module) {
   bind_callback_queues(module);
   bind_log_lines(module);
   bind_gpu_array(module);
+  bind_held_memory(module);
   bind_pending(module);
   bind_store(module);
   bind_views(module);

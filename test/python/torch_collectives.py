@@ -2,6 +2,7 @@
 import functools
 import operator
 import random
+import threading
 import time
 import unittest
 
@@ -283,6 +284,17 @@ class Moving(Ranks):
                 dist.all_to_all_single(torch.zeros_like(rows), rows, wrong if self.rank == self.last else right, right)
         dist.barrier()
 
+    def test_lists_and_tensors_of_a_wrong_size_are_refused_before_the_call_begins(self):
+        row, whole, rows = torch.zeros(3), torch.zeros(3 * self.size + 1), [torch.zeros(3)] * (self.size + 1)
+        for text, call in (("one rank 3; pass one of", lambda: dist.all_gather_into_tensor(whole, row)),
+                           ("one rank 3; pass one of", lambda: dist.reduce_scatter_tensor(row, whole)),
+                           (f"has {self.size + 1} tensors; pass one for each", lambda: dist.all_gather(rows, row)),
+                           (f"has {self.size + 1} tensors; pass one for each", lambda: dist.reduce_scatter(row, rows)),
+                           (f"output list has {self.size + 1}, and", lambda: dist.all_to_all(rows, rows))):
+            with self.assertRaisesRegex((ValueError, RuntimeError), text):  # some torchs look first
+                call()
+        dist.barrier()
+
     def test_tensors_of_more_dimensions_than_the_store_has_are_exchanged(self):
         shape = (1,) * 8 + (3, 2)
         tensor, strided, whole = self.mine(shape), self.mine(shape).transpose(8, 9), torch.zeros(self.size, *shape)
@@ -334,13 +346,31 @@ class Waiting(Ranks):
         future = dist.all_reduce(self.mine(), async_op=True).get_future().then(chained)
         self.same(future.wait(), sum(self.everyones()) * self.size + 1)
 
-    def test_many_futures_whose_callbacks_all_wait_for_others(self):
+    def test_functions_that_are_chained_to_many_futures_make_their_calls_in_the_programs_order_on_all_ranks(self):
         def chained(done):
             return dist.all_reduce(done.value()[0].clone(), async_op=True).get_future().wait()[0]
-        # One after the other: c10d's calls have the same order on all ranks, and callbacks have none among themselves.
-        for _ in range(20):
-            future = dist.all_reduce(self.mine(), async_op=True).get_future().then(chained)
-            self.same(future.wait(), sum(self.everyones()) * self.size)
+        futures = [dist.all_reduce(torch.full((100,), 1.0 + turn), async_op=True).get_future().then(chained)
+                   for turn in range(20)]
+        for turn, future in enumerate(futures):
+            self.same(future.wait(), torch.full((100,), (1.0 + turn) * self.size ** 2))
+
+    def test_a_callback_of_a_call_of_the_store_may_wait_for_calls_in_line(self):
+        group, results = backend_of(dist.distributed_c10d._get_default_group())._group, []
+        is_done = threading.Event()
+
+        def wait_for_many(_):
+            for work in [dist.all_reduce(self.mine(), async_op=True) for _ in range(8)]:
+                results.append(work.wait())
+            is_done.set()
+        group.kv.pushpull("before many", self.mine()).then(wait_for_many)
+        self.assertTrue(is_done.wait(PATIENCE.total_seconds()))
+        self.assertEqual(len(results), 8)
+
+    def test_a_tensor_can_be_resized_after_a_call(self):
+        tensor = self.mine()
+        dist.all_reduce(tensor)
+        tensor.resize_(50, 50).fill_(1)
+        tensor.untyped_storage().resize_(0)
 
     def test_a_call_that_is_done_says_so(self):
         work = dist.all_reduce(self.mine(), async_op=True)

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from tutti import _callback_queues
+from tutti import _callback_queues, _core
 from tutti.errors import AbortedError
 from tutti.torch import _buffers
 from tutti.torch._names import TURNS
@@ -160,7 +160,16 @@ class KeptMemory(unittest.TestCase):
         self.assertEqual(self.spares.kept(), 90)
 
 
-class CallsInLine(unittest.TestCase):
+class WithCalls(unittest.TestCase):
+    """With Calls in place of the store's Pendings."""
+
+    def setUp(self):
+        patch = mock.patch.object(_core, "on_wakeups", lambda call, callback: call.then(callback))
+        patch.start()
+        self.addCleanup(patch.stop)
+
+
+class CallsInLine(WithCalls):
     def test_when_the_store_is_dead_all_that_wait_in_line_fail_however_many(self):
         calls, firsts = Submissions(), []
 
@@ -177,7 +186,42 @@ class CallsInLine(unittest.TestCase):
         self.assertEqual(calls.give_up(), [])
 
 
-class AtTheEnd(unittest.TestCase):
+class Refused(WithCalls):
+    def test_a_call_that_is_refused_and_made_again_has_the_key_that_the_others_know(self):
+        calls = Submissions()
+
+        def refused(_):
+            raise ValueError("a wrong size")
+        with self.assertRaises(ValueError):
+            calls.add("allreduce", torch.zeros(1), refused)
+        self.assertEqual(calls.add("allreduce", torch.zeros(1), lambda _: Call()).key, "allreduce float32 [1] #0")
+        self.assertEqual(calls.add("allreduce", torch.zeros(1), lambda _: Call()).key, "allreduce float32 [1] #1")
+
+    def test_a_callback_that_fails_keeps_no_call_in_line(self):
+        calls, firsts, is_dead = Submissions(), [], []
+
+        def call(_):
+            if is_dead:
+                raise AbortedError("the store is closed")
+            firsts.append(Call(is_done=False))
+            return firsts[-1]
+
+        def fail(_):
+            raise RuntimeError("no more threads")
+        submissions = [calls.add("allreduce", torch.zeros(1), call) for _ in range(TURNS + 1)]
+        submissions[TURNS].then(fail)  # before the next in line asks to be called
+        submissions += [calls.add("allreduce", torch.zeros(1), call) for _ in range(3 * TURNS)]
+        is_dead.append(True)
+        with mock.patch("sys.unraisablehook") as told:
+            for first in firsts:
+                first.end()
+        told.assert_called_once()
+        for submission in submissions[TURNS:]:
+            with self.assertRaises(AbortedError):
+                submission.wait()
+
+
+class AtTheEnd(WithCalls):
     """When nobody runs callbacks any more."""
 
     def test_a_call_that_would_wait_in_line_is_refused_and_one_that_waits_is_told(self):
@@ -198,7 +242,7 @@ class AtTheEnd(unittest.TestCase):
                 Work([Call()], []).get_future()
 
 
-class CallsBetweenTwoRanks(unittest.TestCase):
+class CallsBetweenTwoRanks(WithCalls):
     def test_those_that_are_done_are_forgotten_and_the_others_are_told_of_at_the_end(self):
         calls = Submissions()
         waiting = [Call(is_done=False) for _ in range(3)]

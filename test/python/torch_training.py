@@ -1,5 +1,6 @@
 """Training on tutti against training on Gloo, and n processes against one; every rank of an MPI job runs all of it."""
 import contextlib
+import datetime
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 import tutti.torch
-from torch_fixture import Ranks, backend_of, is_old
+from torch_fixture import PATIENCE, Ranks, backend_of, is_old
 
 NEW = "torch 1 does not have it"
 STEPS = 4
@@ -137,6 +138,33 @@ class Parallel(Trainings):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, "travel in 'bf16' or 'fp16', not in 'f32'"):
             tutti.torch.ddp_hook(wire="f32")
 
+    def test_powersgd_over_many_buckets_of_one_shape_gives_all_ranks_the_same_weights(self):
+        from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powers
+        torch.manual_seed(1)
+        layers = nn.Sequential(*(nn.Linear(40, 40, bias=False) for _ in range(8)))
+        model = DistributedDataParallel(layers, bucket_cap_mb=0.001)
+        model.register_comm_hook(powers.PowerSGDState(None, start_powerSGD_iter=2), powers.powerSGD_hook)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for number in range(5):
+            optimizer.zero_grad()
+            model(torch.full((4, 40), 1.0 + self.rank + number)).pow(2).mean().backward()
+            optimizer.step()
+        for weight in layers.parameters():
+            rows = [torch.zeros_like(weight) for _ in range(self.size)]
+            dist.all_gather(rows, weight.detach())
+            for row in rows:
+                self.same(row, weight.detach())
+
+    def test_the_hook_takes_the_group_that_it_is_given_though_others_have_the_same_ranks(self):
+        groups = [dist.new_group(timeout=PATIENCE + datetime.timedelta(seconds=i)) for i in range(3)]
+        hook = tutti.torch.ddp_hook(group=groups[1])
+        model = DistributedDataParallel(plain_network(), process_group=groups[1])
+        model.register_comm_hook(None, hook)
+        for group in (groups[0], groups[2]):
+            dist.destroy_process_group(group)
+        self.trained(model)
+        self.assertEqual(len(backend_of(groups[1])._group._on_wires), 1)
+
     def test_a_hook_of_torchs_own_waits_within_the_futures(self):
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powers
         learnt = []
@@ -250,6 +278,14 @@ class Sharded(Trainings):
     def test_fsdp2_learns_what_it_learns_on_gloo(self):
         on_gloo = self.whole(fully(self.mesh(self.size, backend="gloo")))
         self.close(self.whole(fully(self.mesh(self.size))), on_gloo)
+
+    def test_the_first_fsdp_which_frees_the_memory_of_its_parameters_learns_what_it_learns_on_gloo(self):
+        from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+        for strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.SHARD_GRAD_OP):
+            self.close(*(self.trained(FullyShardedDataParallel(plain_network(), process_group=group,
+                                                               device_id=torch.device("cpu"),
+                                                               sharding_strategy=strategy))
+                         for group in (None, self.gloo)))
 
     def test_fsdp2s_buffers_lie_in_memory_that_the_ranks_share(self):
         kv = backend_of(dist.distributed_c10d._get_default_group())._group.kv

@@ -1,5 +1,4 @@
 """The package's own threads, which run callbacks of calls that are done: the library's threads must not wait."""
-import atexit
 import functools
 import os
 import threading
@@ -10,8 +9,10 @@ from tutti import _core
 PATIENCE = 1.0
 #: Flags of the code of coroutines and asynchronous generators: inspect.CO_COROUTINE and CO_ASYNC_GENERATOR.
 ASYNC = 0x80 | 0x200
-#: At the end of the program: from now on nobody runs callbacks of Pending.then.
+#: At the end of the program: from now on nobody runs callbacks.
 is_over = False
+#: The queues of this process, each with its thread.
+started = []
 
 
 def refuse_async(callback):
@@ -29,7 +30,7 @@ def refuse_async(callback):
 def start(queue):
     thread = threading.Thread(target=_run, args=(queue,), name=queue.name, daemon=True)
     thread.start()
-    atexit.register(_stop, queue, thread, os.getpid())
+    started.append((queue, thread))
 
 
 def _run(queue):
@@ -42,11 +43,13 @@ def _run(queue):
         del job, callback, error  # what they hold is not kept until the next one comes
 
 
-def _stop(queue, thread, process):
+def stop():
     """Runs the callbacks of calls that are done before the interpreter ends."""
     global is_over  # pylint: disable=global-statement
-    if process != os.getpid():
-        return
-    is_over = is_over or queue.name == "tutti-callbacks"
-    queue.close()
-    thread.join(PATIENCE)
+    is_over = True
+    for queue, thread in started:
+        queue.close()
+        thread.join(PATIENCE)
+
+
+os.register_at_fork(after_in_child=started.clear)  # a child has none of the threads

@@ -1,41 +1,51 @@
 """Makes torch's tensors into tensors that the store takes: contiguous ones, outside of autograd."""
 import torch
 
+from tutti import _core
+from tutti._arrays import DTYPES
 from tutti.errors import UnsupportedError
 
 
-#: The store's tensors have no more dimensions.
-MOST_DIMENSIONS = 8
+#: The names of the dtypes whose elements the store adds.
+NAMES = {getattr(torch, name): name for name in DTYPES}
 #: Shorter lists of tensors are copied without a look at where they lie, in bytes: the look takes longer.
 SHORT = 1 << 16
 
 
 def plain(tensor):
-    """The same elements without a pending conjugation, a pending negation or a gap; of a tensor with very many
-    dimensions, as a row.
+    """The same elements without a pending conjugation, a pending negation or a gap.
 
     The result is in the same memory if the tensor has none of these. Raises UnsupportedError for a sparse tensor.
     """
     if is_plain(tensor):
-        return _as_stores(tensor)
+        return _without_grad(tensor)
     if tensor.layout != torch.strided:
         raise UnsupportedError("torch.distributed: tutti exchanges no sparse tensors; make this one dense with "
                                "tensor.to_dense(), and give Embedding no sparse=True")
-    return _as_stores(tensor.detach().resolve_conj().resolve_neg().contiguous())
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def written(tensor):
     """(the tensor that the store writes, the step that copies it into `tensor`, or None if they share memory)."""
     if is_plain(tensor):
-        return _as_stores(tensor), None
+        return _without_grad(tensor), None
     same = plain(tensor)
-    return same, lambda: tensor.detach().copy_(same.view(tensor.shape))
+    return same, lambda: tensor.detach().copy_(same)
 
 
-def _as_stores(tensor):
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    return tensor if tensor.dim() <= MOST_DIMENSIONS else tensor.view(-1)
+def _without_grad(tensor):
+    return tensor.detach() if tensor.requires_grad else tensor
+
+
+def memory_of(tensor):
+    """The elements of a plain tensor as a row, for the store.
+
+    torch may resize the tensor's memory after the call, as FSDP does. It never resizes memory that numpy has seen.
+    """
+    if tensor.device.type != "cpu":
+        return tensor  # the store takes it or says why not
+    return _core.HeldMemory(tensor.detach(), tensor.data_ptr(), tensor.numel(), NAMES.get(tensor.dtype),
+                            tensor.element_size())
 
 
 def rows_like(tensor, count):
@@ -96,13 +106,23 @@ def written_rows(tensors, room):
     return whole, copy_to(tensors, whole.split(counts))
 
 
-def require_alike(tensors, tensor):
-    """Raises ValueError if one of the tensors that a root lists has not as many elements as `tensor`."""
+def require_alike(tensors, tensor, size):
+    """Raises ValueError unless a root lists `size` tensors that each have as many elements as `tensor`."""
+    if len(tensors) != size:
+        raise ValueError(f"torch.distributed: the root lists {len(tensors)} tensors; pass one for each of the {size} "
+                         "ranks")
     count = tensor.numel()
     if any(one.numel() != count for one in tensors):
         counts = sorted({one.numel() for one in (*tensors, tensor)})
         raise ValueError(f"torch.distributed: the tensors that the root lists have {', '.join(map(str, counts))} "
                          "elements, its own counted; all must have as many")
+
+
+def require_whole(whole, part, size):
+    """Raises ValueError unless `whole` has `size` times the elements of `part`."""
+    if whole.numel() != size * part.numel():
+        raise ValueError(f"torch.distributed: the tensor of all {size} ranks has {whole.numel()} elements, and that of "
+                         f"one rank {part.numel()}; pass one of {size * part.numel()}")
 
 
 def in_turn(*steps):

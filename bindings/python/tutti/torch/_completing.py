@@ -4,6 +4,8 @@ import os
 import queue
 import threading
 
+from tutti import _callback_queues
+
 #: At its end the program waits for each of these threads for so many seconds, for a callback may wait for ever.
 PATIENCE = 1.0
 
@@ -72,5 +74,11 @@ def _renew_in_child():
 
 
 os.register_at_fork(after_in_child=_renew_in_child)
-# A forked child has completers of its own, so the name is looked up at the end.
-atexit.register(lambda: completers.stop())  # pylint: disable=unnecessary-lambda
+
+
+def _stop():
+    _callback_queues.is_over = True  # nobody completes futures from now on
+    completers.stop()
+
+
+atexit.register(_stop)

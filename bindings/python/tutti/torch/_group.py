@@ -1,7 +1,9 @@
 """The store of a process group, and its ranks."""
 import atexit
 import functools
+import itertools
 import logging
+import os
 import weakref
 
 import numpy as np
@@ -10,6 +12,7 @@ import torch
 import tutti
 from tutti import _shares
 from tutti.torch import _buffers
+from tutti.torch._buffers import memory_of
 from tutti.torch._spares import Spares
 from tutti.torch._submissions import Submissions
 
@@ -30,12 +33,14 @@ def create(timeout, ranks=None):
 
 
 alive = weakref.WeakSet()
+os.register_at_fork(after_in_child=alive.clear)  # a child has no calls
+numbers = itertools.count()  # the same on all members, which make their groups in one order
 
 
 def over(members):
-    """An open group over these ranks of the job, in c10d's order; None if there is no such group."""
-    found = (group for group in alive if group.members == members)
-    return next((group for group in found if group.wire is None and not group.is_closed), None)
+    """The first open group that was made over these ranks of the job, in c10d's order; None if there is none."""
+    found = (group for group in alive if group.members == members and group.wire is None and not group.is_closed)
+    return min(found, key=lambda group: group.number, default=None)
 
 
 def tell_of_unfinished():
@@ -77,6 +82,7 @@ class Group:
         self.wire = wire
         self.timeout = timeout
         self.is_closed = False
+        self.number = next(numbers)
         self._on_wires = []
         self.size = kv.num_workers
         self.members = list(members)
@@ -88,21 +94,24 @@ class Group:
         alive.add(self)
 
     def allreduce(self, tensor, op):
-        return self.calls.add("allreduce", tensor, lambda key: self.kv._pushpull(key, tensor, None, 0, op))
+        return self.calls.add("allreduce", tensor,
+                              lambda key: self.kv._pushpull(key, memory_of(tensor), None, 0, op))
 
     def reduce(self, tensor, op, root, is_root):
         """Writes the result into the root's tensor, and only reads the tensors of the other ranks."""
         outs = None if is_root else []
-        return self.calls.add("reduce", tensor, lambda key: self.kv._pushpull(key, tensor, outs, 0, op), root)
+        return self.calls.add("reduce", tensor,
+                              lambda key: self.kv._pushpull(key, memory_of(tensor), outs, 0, op), root)
 
     def broadcast(self, tensor, root):
         of_store = self.order[root]
-        return self.calls.add("broadcast", tensor, lambda key: self.kv._broadcast(key, tensor, of_store, 0), root)
+        return self.calls.add("broadcast", tensor,
+                              lambda key: self.kv._broadcast(key, memory_of(tensor), of_store, 0), root)
 
     def allgather(self, tensor, whole):
         """Writes a row of `whole` for each rank of the store."""
         return self.calls.add("allgather", tensor,
-                              lambda key: self.kv.allgather(key, tensor.reshape(-1), whole.reshape(-1)))
+                              lambda key: self.kv.allgather(key, memory_of(tensor), memory_of(whole)))
 
     def told_shares(self, dtype, numbers):
         """The ints that each rank tells the others before an exchange, a row for each rank of c10d.
@@ -121,41 +130,44 @@ class Group:
         agreed on it by `told_shares`. None: all shares are equal."""
         if counts is not None:
             return self.calls.add_of("all_to_all", tensor.dtype, "told shares",
-                                     lambda key: self.kv.all_to_all(key, tensor, whole, counts))
+                                     lambda key: self.kv.all_to_all(key, memory_of(tensor), memory_of(whole), counts))
         counts = matrix(self.size, tensor.numel() // self.size)
         return self.calls.add_of("all_to_all", tensor.dtype, "shares",
-                                 lambda key: self.kv._all_to_all(key, tensor, whole, counts, 0), advice=ALIKE)
+                                 lambda key: self.kv._all_to_all(key, memory_of(tensor), memory_of(whole), counts, 0),
+                                 advice=ALIKE)
 
     def gather(self, tensor, whole, root):
         """The root gets a row of `whole` for each rank of the store. On other ranks `whole` has no elements."""
         counts = matrix(self.size, tensor.numel(), receiver=self.order[root])
-        return self.calls.add("gather", tensor, lambda key: self.kv._all_to_all(key, tensor, whole, counts, 0), root)
+        return self.calls.add("gather", tensor, lambda key: self.kv._all_to_all(
+            key, memory_of(tensor), memory_of(whole), counts, 0), root)
 
     def scatter(self, whole, tensor, root):
         """The root sends a row of `whole` to each rank of the store. On other ranks `whole` has no elements."""
         counts = matrix(self.size, tensor.numel(), sender=self.order[root])
-        return self.calls.add("scatter", tensor, lambda key: self.kv._all_to_all(key, whole, tensor, counts, 0), root)
+        return self.calls.add("scatter", tensor, lambda key: self.kv._all_to_all(
+            key, memory_of(whole), memory_of(tensor), counts, 0), root)
 
     def reduce_scatter(self, whole, tensor, op):
         return self.calls.add("reduce_scatter", tensor, lambda key: self.kv.reduce_scatter(
-            key, whole.reshape(-1), tensor.reshape(-1), op=op))
+            key, memory_of(whole), memory_of(tensor), op=op))
 
     def send(self, tensor, to, tag):
         return self.calls.add_between_two(f"send to rank {to} with tag {tag}",
-                                          lambda _: self.kv.send(tensor, self.order[to], tag))
+                                          lambda _: self.kv.send(memory_of(tensor), self.order[to], tag))
 
     def recv(self, tensor, source, tag):
         whose = "any rank" if source is None else f"rank {source}"
         from_rank = None if source is None else self.order[source]
         return self.calls.add_between_two(f"recv from {whose} with tag {tag}",
-                                          lambda _: self.kv.recv(tensor, from_rank, tag))
+                                          lambda _: self.kv.recv(memory_of(tensor), from_rank, tag))
 
     def source_of(self, received):
         """The sender, as a rank of c10d, of the tensor that a finished recv took."""
         return self.order.index(received.pending.source)
 
     def barrier(self, token):
-        return self.calls.add("barrier", token, lambda key: self.kv._pushpull(key, token, None, 0, "sum"))
+        return self.calls.add("barrier", token, lambda key: self.kv._pushpull(key, memory_of(token), None, 0, "sum"))
 
     def on_wire(self, wire):
         """A group of the same ranks with this wire. `close` of this group closes it. Collective over the group, and
@@ -165,6 +177,9 @@ class Group:
         return group
 
     def close(self):
+        """May raise once, if the store is dead."""
+        if self.is_closed:
+            return
         self.is_closed = True
         for group in self._on_wires:
             group.close()

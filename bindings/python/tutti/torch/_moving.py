@@ -25,6 +25,9 @@ class Moving:
         return self._work(parts, [out for outs in outputs for out in outs], opts)
 
     def _gathered_rows(self, outs, tensor):
+        if len(outs) != self._group.size:
+            raise ValueError(f"all_gather: the output list has {len(outs)} tensors; pass one for each of the "
+                             f"{self._group.size} ranks")
         if len({out.numel() for out in outs}) > 1:
             return self._gathered_apart(outs, tensor)
         whole, back = self._group.written_rows(outs)
@@ -55,6 +58,7 @@ class Moving:
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def _gathered_into(self, output, tensor):
+        _buffers.require_whole(output, tensor, self._group.size)
         if not self._group.is_ordered:
             rows, submission = self._gathered(tensor)
             return submission, lambda: output.detach().copy_(torch.stack(rows).reshape(output.shape))
@@ -67,7 +71,7 @@ class Moving:
         for i, tensor in enumerate(inputs):
             whole, back = tensor.new_empty(0), None
             if self.rank() == opts.rootRank:
-                _buffers.require_alike(outputs[i], tensor)
+                _buffers.require_alike(outputs[i], tensor, self._group.size)
                 whole, back = self._group.written_rows(outputs[i])
             parts.append((self._group.gather(_buffers.plain(tensor), whole, opts.rootRank), back))
         return self._work(parts, [out for outs in outputs for out in outs], opts)
@@ -78,7 +82,7 @@ class Moving:
         for i, output in enumerate(outputs):
             whole = output.new_empty(0)
             if self.rank() == opts.rootRank:
-                _buffers.require_alike(inputs[i], output)
+                _buffers.require_alike(inputs[i], output, self._group.size)
                 whole = self._group.joined(inputs[i])
             buffer, back = _buffers.written(output)
             parts.append((self._group.scatter(whole, buffer, opts.rootRank), back))

@@ -1,10 +1,25 @@
 """Keys for c10d's calls, which have no names of their own."""
-import itertools
 
 #: Calls of one signature take so many keys in turn. So several may be in flight, and the keys repeat with a period.
 TURNS = 4
 #: A store never forgets a key. After so many signatures, calls of similar sizes share keys.
 SIGNATURES = 4096
+
+
+class Turns:
+    """The keys of a signature, in turn."""
+
+    __slots__ = ("_keys", "_turn")
+
+    def __init__(self, keys):
+        self._keys = keys
+        self._turn = 0
+
+    def key(self):
+        return self._keys[self._turn]
+
+    def advance(self):
+        self._turn = (self._turn + 1) % TURNS
 
 
 class Names:
@@ -13,25 +28,22 @@ class Names:
     def __init__(self):
         self._turns = {}
 
-    def next(self, kind, dtype, shape, root=None):
-        signature = kind, dtype, shape, root
-        turns = self._turns.get(signature)
-        if turns is None:
-            turns = self._turns_of(signature)
-        return next(turns)
+    def turns(self, kind, dtype, shape, root=None):
+        """The turns of this signature."""
+        turns = self._turns.get((kind, dtype, shape, root))
+        return turns if turns is not None else self._turns_of(kind, dtype, shape, root)
 
-    def _turns_of(self, signature):
+    def _turns_of(self, kind, dtype, shape, root):
         if len(self._turns) < SIGNATURES:
-            return self._turns.setdefault(signature, _cycle(*signature))
-        kind, dtype, shape, root = signature
+            return self._turns.setdefault((kind, dtype, shape, root), _turns(kind, dtype, shape, root))
         count = 1
         for dim in shape:
             count *= dim
         size = f"of {count.bit_length()} bits"
-        return self._turns.setdefault((kind, dtype, size, root), _cycle(kind, dtype, size, root))
+        return self._turns.setdefault((kind, dtype, size, root), _turns(kind, dtype, size, root))
 
 
-def _cycle(kind, dtype, shape, root):
+def _turns(kind, dtype, shape, root):
     what = f"{kind} {str(dtype).removeprefix('torch.')} {shape if isinstance(shape, str) else list(shape)}"
     whose = "" if root is None else f" of rank {root}"
-    return itertools.cycle([f"{what}{whose} #{turn}" for turn in range(TURNS)])
+    return Turns([f"{what}{whose} #{turn}" for turn in range(TURNS)])

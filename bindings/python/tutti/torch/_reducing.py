@@ -48,6 +48,9 @@ class Reducing:
         return self._work(parts, outputs, opts)
 
     def _scattered_rows(self, output, rows, opts):
+        if len(rows) != self._group.size:
+            raise ValueError(f"reduce_scatter: the input list has {len(rows)} tensors; pass one for each of the "
+                             f"{self._group.size} ranks")
         if len({row.numel() for row in rows}) > 1:
             return self._scattered_apart(output, rows, opts)
         return [self._scattered(output, self._group.joined(rows), opts)]
@@ -61,6 +64,7 @@ class Reducing:
 
     def _scattered(self, output, whole, opts):
         """whole: a row for each rank of the store."""
+        _buffers.require_whole(whole, output, self._group.size)
         name = _operations.name_of(opts)
         if name in TORCHS:
             rows, submission = self._gathered(whole)

@@ -33,8 +33,8 @@ class Spares:
         return lent
 
     def _fitting(self, count):
-        """The smallest one of these bytes or more."""
-        found = min((whole for whole in self._kept if count <= len(whole)), key=len, default=None)
+        """The smallest one of these bytes or more, but not of twice as many."""
+        found = min((whole for whole in self._kept if count <= len(whole) < 2 * count), key=len, default=None)
         if found is not None:
             self._kept = [whole for whole in self._kept if whole is not found]
         return found
@@ -43,7 +43,7 @@ class Spares:
         with self._lock:
             self._used -= len(whole)
             self._kept.append(whole)
-            while self._bytes_kept() > min(self._most, self._most_used - self._used):
+            while self._kept and self._bytes_kept() > min(self._most, self._most_used - self._used):
                 self._kept.pop(0)
 
     def _bytes_kept(self):

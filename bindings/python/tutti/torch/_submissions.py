@@ -4,7 +4,7 @@ import functools
 import threading
 import time
 
-from tutti import _callback_queues
+from tutti import _callback_queues, _core
 from tutti.errors import AbortedError, MismatchError
 from tutti.torch._names import Names
 
@@ -36,19 +36,25 @@ class Submission:
             self.submit()
         except Exception as error:  # pylint: disable=broad-except  # the thread that waits raises it
             self.error, self._call = error, None
-        for callback in self._callbacks:
-            self._call_back(callback)
-        self._callbacks = []
         self._submitted.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                self._call_back(callback)
+            except Exception as error:  # pylint: disable=broad-except  # such as no more threads: the others go on
+                _core.report(error, callback)
 
     def _call_back(self, callback):
         if self.pending is not None:
-            self.pending.then(callback)
+            _core.on_wakeups(self.pending, callback)
         else:
             callback(self.error)
 
     def then(self, callback):
-        """Calls `callback(error)` when the call is done, on a thread of the package. It must not block."""
+        """Calls `callback(error)` when the call is done, on a thread of the package. It must not block.
+
+        The callbacks of `Pending.then` run on another thread, and may wait for calls in line.
+        """
         with self._lock:
             if self.is_submitted():
                 self._call_back(callback)
@@ -115,7 +121,8 @@ class Submissions:
         """Does what `add` does. dtype, shape: parts of the key; shape is a str if the ranks have several. advice:
         an end for the error message if the ranks make different calls."""
         with self._lock:
-            key = self._names.next(kind, dtype, shape, root)
+            turns = self._names.turns(kind, dtype, shape, root)
+            key = turns.key()
             submission, before = Submission(key, call, self._lock, advice), self._last.get(key)
             if before is None or before.done():
                 submission.submit()
@@ -123,6 +130,7 @@ class Submissions:
                 refuse_at_the_end(key)
                 submission.put_off()
                 before.then(functools.partial(self._next, submission))
+            turns.advance()  # not if the call is refused: this rank may make it again, as the others know it
             self._last[key] = submission
         return submission
 
@@ -144,10 +152,8 @@ class Submissions:
             if len(self._due) > 1:
                 return
             while self._due:
-                try:
-                    self._due[0].submit_late()
-                finally:
-                    self._due.popleft()
+                self._due[0].submit_late()
+                self._due.popleft()
 
     def give_up(self):
         """The keys of the calls that are not done. The library will log no error of these calls."""

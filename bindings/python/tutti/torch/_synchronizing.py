@@ -77,7 +77,9 @@ class Synchronizing:
 
     def send(self, tensors, to, tag):
         parts = [(self._group.send(_buffers.plain(tensor), to, tag), None) for tensor in tensors]
-        return self._work(parts, tensors, None)
+        work = self._work(parts, tensors, None)
+        work.is_collective = False
+        return work
 
     def recv(self, tensors, source, tag):
         """source: the sender, or None for any rank."""
@@ -86,6 +88,7 @@ class Synchronizing:
             buffer, back = _buffers.written(tensor)
             parts.append((self._group.recv(buffer, source, tag), back))
         work = self._work(parts, tensors, None)
+        work.is_collective = False
         work.source = lambda: self._group.source_of(parts[0][0])
         return work
 

@@ -1,4 +1,5 @@
 """The objects that c10d's calls return."""
+import sys
 import threading
 import time
 
@@ -19,6 +20,7 @@ class Work(c10d.Work):
     """
 
     _future = None
+    is_collective = True
     source = None  # of a recv: a function that returns the sender
     let_go = None  # a function that `wait` calls at its end, see Held
 
@@ -91,21 +93,57 @@ class Work(c10d.Work):
         return self.source()
 
     def get_future(self):
-        """A future of the results. Its callbacks run on a thread of their own, and may make calls and wait for them.
+        """A future of the results, which is complete if a program in Python asks for that of a collective.
+
+        A function that is chained to the future then runs at once, in the program's order, and may make calls and wait
+        for them: they get the same keys on all ranks. DDP's own exchange chains nothing, and does not wait here.
+        """
+        if self.is_collective and not _is_asked_by_torchs_engine():
+            self._await_end()
+        return self.future()
+
+    def _await_end(self):
+        """Waits until the call is done or has failed, for its own limit at most."""
+        try:
+            self.wait()
+        except Exception:  # pylint: disable=broad-except  # the future has the error
+            pass
+
+    def future(self):
+        """A future of the results. A function that is chained to it may run on another thread, and must make no calls.
 
         The error of the call is raised in a callback, because C++ knows it as an error only then. C++ takes an
         exception that is set for a value, and DDP takes that value for tensors.
         """
         for submission in self._submissions:
             refuse_at_the_end(submission.key)
+        chained = None
         with self._lock:
             if self._future is None:
                 all_done = torch.futures.Future()
                 self._future = all_done.then(lambda _: self.result())
-                countdown = _completing.Countdown(len(self._submissions), lambda: all_done.set_result(None))
-                for submission in self._submissions:
-                    submission.then(countdown.one_is_done)
+                chained = all_done
+        if chained is not None:
+            self._complete(chained)
         return self._future
+
+    def _complete(self, all_done):
+        """Completes this future when all calls are done; at once if they are."""
+        if all(submission.done() for submission in self._submissions):
+            all_done.set_result(None)
+            return
+        countdown = _completing.Countdown(len(self._submissions), lambda: all_done.set_result(None))
+        for submission in self._submissions:
+            submission.then(countdown.one_is_done)
+
+
+def _is_asked_by_torchs_engine():
+    """Whether DDP's reducer asks, which runs in C++ beneath backward or forward, and not a function in Python."""
+    try:
+        module = sys._getframe(2).f_globals.get("__name__", "")
+    except ValueError:  # a thread of C++ has no other frame
+        return True
+    return module.startswith(("torch.autograd", "torch.nn.parallel"))
 
 
 class Held:

@@ -30,19 +30,31 @@ def ddp_hook(wire="bf16", group=None):
     def hook(_, bucket):
         gradients = bucket.buffer()
         work = Work([own.allreduce(gradients, "average")], [gradients])
-        return work.get_future().then(lambda done: done.value()[0])
+        return work.future().then(lambda done: done.value()[0])
     return hook
 
 
 def _group_of(process_group):
+    process_group = process_group or dist.distributed_c10d._get_default_group()
+    own = getattr(_backend_of(process_group), "_group", None)
+    if isinstance(own, _group.Group):
+        return own
     backends = getattr(dist, "get_backend_config", dist.get_backend)(process_group)  # torch 1 has just one
-    members = [dist.get_global_rank(process_group or dist.group.WORLD, rank)
+    members = [dist.get_global_rank(process_group, rank)
                for rank in range(dist.get_world_size(process_group))]
     found = _group.over(world.ranks_of(members)) if "tutti" in backends else None
     if found is None:
         raise InvalidArgumentError(f"ddp_hook: the backend of the process group is {backends}, not tutti; PyTorch's "
                                    "own hooks are in torch.distributed.algorithms.ddp_comm_hooks")
     return found
+
+
+def _backend_of(process_group):
+    """An object of tutti's, unless torch's debugging has wrapped it, or the backend is another's."""
+    try:
+        return process_group._get_backend(torch.device("cpu"))
+    except (AttributeError, RuntimeError):  # the backend of an old torch is the group itself; another has none for CPUs
+        return process_group
 
 
 def broadcast_parameters(parameters, root=0, group=None):
