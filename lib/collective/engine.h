@@ -62,9 +62,9 @@ class Engine {
   /// Starts the next batch in the order of entry: its gate has closed, or the coordinator says that
   /// all have entered it. Its data moves with each `step`; it stays until it is done.
   void start();
-  /// Looks for a moment whether the other ranks of the node let something move now: a gate close, or
-  /// a batch that moves by halves go on. That costs less than another pass of the executor. Where
-  /// ranks share processors it does not look.
+  /// Looks for a moment whether the other ranks of the node let something move now: a gate close,
+  /// or a batch that moves by halves go on. That costs less than another pass of the executor.
+  /// Where ranks share processors it does not look.
   bool linger() const;
   /// Does a bounded piece of work on the started batches, some tens of microseconds. Returns `done`
   /// when the batch that was started first is done.

@@ -230,7 +230,7 @@ class AtTheEnd(WithCalls):
             calls.add("allreduce", torch.zeros(1), lambda _: Call(is_done=False))
         waits = calls.add("allreduce", torch.zeros(1), lambda _: Call())
         with mock.patch.object(_callback_queues, "is_over", True):
-            with self.assertRaisesRegex(AbortedError, r"'allreduce float32 \[1\] #1': the program ends, .* wait for each"):
+            with self.assertRaisesRegex(AbortedError, r"'allreduce float32 \[1\] #1': the program ends, .* wait for"):
                 calls.add("allreduce", torch.zeros(1), lambda _: Call())
             with self.assertRaisesRegex(AbortedError, r"'allreduce float32 \[1\] #0': the program ends"):
                 waits.wait()
