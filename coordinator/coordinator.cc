@@ -84,8 +84,8 @@ void Coordinator::conclude(Slot slot) {
   }
   if (signature.kind == CollectiveKind::broadcast && !state.ranks.has(signature.root)) {
     fail(slot, {ErrorCode::aborted,
-                fmt::format("key {}: its root, rank {}, has joined", state.key.describe(),
-                            signature.root),
+                fmt::format("key {}: the root, rank {}, has joined, and sends no values",
+                            state.key.describe(), signature.root),
                 {signature.root}});
     return;
   }
@@ -95,7 +95,7 @@ void Coordinator::conclude(Slot slot) {
       if (!state.ranks.has(r)) joined.push_back(r);
     }
     fail(slot, {ErrorCode::aborted,
-                fmt::format("key {}: no {} from {}, having joined", state.key.describe(),
+                fmt::format("key {}: no {} from ranks that have joined ({})", state.key.describe(),
                             is_sharded(signature.kind) ? "shard comes" : "shares come",
                             rank_list(joined)),
                 joined});

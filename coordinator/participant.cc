@@ -33,7 +33,7 @@ std::uint32_t Participant::submit(CallId id, const Call& call) {
   }
   if (join_.wanted) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: rank {} has joined; submit again once join() has returned",
+                fmt::format("{}: rank {} has joined; call again when join() has returned",
                             named(call.key), rank_),
                 {.key = call.key});
   }
@@ -41,7 +41,7 @@ std::uint32_t Participant::submit(CallId id, const Call& call) {
   KeyUse& use = keys_[slot];
   if (use.call) {
     throw Error(ErrorCode::duplicate_key,
-                fmt::format("{} is in flight already on rank {}: wait for its call first",
+                fmt::format("{} is already in flight on rank {}: wait for that call first",
                             named(call.key), rank_),
                 {.key = call.key});
   }

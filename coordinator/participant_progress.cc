@@ -179,7 +179,7 @@ void Participant::watch_gate() {
       batch.local.number, name_of(keys_[batch.owners.front().slot].key), seconds(waited));
   if (waited >= settings_.key_timeout) {
     gate_notice_at_.reset();
-    note_lost(rank_, fmt::format("{}, the limit being {}: another rank does not run", what,
+    note_lost(rank_, fmt::format("{}, and the limit is {}: another rank is not running", what,
                                  base::key_limit(settings_.key_timeout)));
     return;
   }

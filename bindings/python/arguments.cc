@@ -54,9 +54,9 @@ Key to_key(nb::handle key) {
   }
   const std::optional<std::int64_t> value = int64_of(integer);
   if (value) return *value;
-  throw Error(ErrorCode::invalid_argument, "key " + text_of(key) +
-                                               " is out of range: an int as a key has 64 bits; "
-                                               "pass it as a str");
+  throw Error(ErrorCode::invalid_argument,
+              "key " + text_of(key) +
+                  " is out of range: an int that is a key has at most 64 bits; pass it as a str");
 }
 
 Arguments::Arguments(nb::handle keys) : is_list_(is_list(keys)), arrays_(make_arrays()) {

@@ -131,9 +131,10 @@ std::optional<Borrowed> imported(nb::handle array) {
 template <typename Dim>
 Shape to_shape(const Dim* dims, std::size_t count) {
   if (count > Shape::max_rank) {
-    throw Error(ErrorCode::invalid_argument,
-                "an array of " + std::to_string(count) + " dimensions; at most " +
-                    std::to_string(Shape::max_rank) + " are possible, see numpy.reshape");
+    throw Error(ErrorCode::invalid_argument, "an array has " + std::to_string(count) +
+                                                 " dimensions, but may have at most " +
+                                                 std::to_string(Shape::max_rank) +
+                                                 "; reshape it, for example with numpy.reshape");
   }
   std::array<std::int64_t, Shape::max_rank> copied{};
   std::copy_n(dims, count, copied.begin());

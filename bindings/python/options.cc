@@ -84,9 +84,9 @@ void set(std::vector<int>& field, std::string_view name, nb::handle value) {
     }
   }
   if (!field.empty()) return;
-  throw Error(ErrorCode::invalid_argument, std::string(name) +
-                                               " is empty, a store of no rank; for "
-                                               "a store of all ranks leave it out");
+  throw Error(ErrorCode::invalid_argument,
+              std::string(name) +
+                  " is empty, but a store needs a rank; for a store over all ranks leave it out");
 }
 
 template <auto field>

@@ -44,16 +44,16 @@ void refuse_in_callback(std::string_view what) {
   if (!running_callback) return;
   throw Error(ErrorCode::invalid_argument,
               std::string(what) +
-                  " inside a callback or a deleter: it runs on the communication thread, which "
-                  "would wait for itself; call it from a thread of the program");
+                  " inside a callback or a deleter: these run on the communication thread, which "
+                  "would wait for itself; make this call on a thread of the program");
 }
 
 void abort_in_callback() {
   if (!running_callback) return;
   log().critical(
-      "the last owner of this store died inside a callback or a deleter, where the store cannot "
-      "wait for its own threads: keep it until the program has waited for its calls; the process "
-      "ends");
+      "a callback or a deleter destroyed the last owner of this store, and the store cannot wait "
+      "for its own threads there; the process ends; keep an owner until the program has waited "
+      "for its calls");
   std::abort();
 }
 
@@ -205,8 +205,8 @@ void refuse_in_callback(const base::Completion& completion) {
   if (base::Completion::is_in_callback() && !completion.is_done()) {
     throw Error(ErrorCode::invalid_argument,
                 "wait for " + completion.what() +
-                    " inside a callback or a deleter: it runs on the communication thread, which "
-                    "would wait for itself; submit there, wait elsewhere");
+                    " inside a callback or a deleter: these run on the communication thread, "
+                    "which would wait for itself; submit calls there, but wait on another thread");
   }
 }
 
@@ -229,7 +229,7 @@ void Pending::wait_on(DeviceStream stream) const {
   if (stream.is_none()) {
     throw Error(ErrorCode::invalid_argument,
                 "wait_on of " + completion_->what() +
-                    " for a DeviceStream that is none; pass a stream, or "
+                    " got a DeviceStream that refers to no stream; pass a stream, or "
                     "DeviceStream::legacy() for CUDA's default stream");
   }
   refuse_in_callback(*completion_);

@@ -28,9 +28,9 @@ void ForkGuard::check() const {
   if (!is_in_child()) return;
   throw Error(
       ErrorCode::unsupported,
-      "this process was forked from the one that created the store, which alone can use it: "
-      "hand that one what is to be exchanged (Python: by a multiprocessing queue, or as a "
-      "pool's result); a store of one process, such as 'local', can be created here, too");
+      "this process was forked from the one that created the store, and only that process can "
+      "use the store: pass it what is to be exchanged (in Python by a multiprocessing queue, or "
+      "as a pool's result); this process can create a store of one process, such as 'local'");
 }
 
 }  // namespace tutti::base

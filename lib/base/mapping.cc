@@ -120,8 +120,9 @@ Fd create_memory_file(const std::string& label, std::size_t bytes) {
   ::getrlimit(RLIMIT_FSIZE, &largest_file);
   if (bytes > largest_file.rlim_cur) {
     throw Error(ErrorCode::internal,
-                fmt::format("cannot size the shared memory for {} to {} bytes: files of this "
-                            "process are limited to {} bytes (`ulimit -f` shows it in KiB)",
+                fmt::format("cannot make the shared memory for {} {} bytes large: files of this "
+                            "process may have at most {} bytes (`ulimit -f` shows the limit in "
+                            "KiB)",
                             label, bytes, largest_file.rlim_cur));
   }
   Fd file(::memfd_create(("tutti-" + label).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -140,8 +141,9 @@ void check_available(std::size_t bytes, std::string_view remedy) {
   if (const std::size_t room = available_memory(); bytes > room) {
     throw Error(
         ErrorCode::internal,
-        fmt::format("not enough memory for a shared segment: {} bytes wanted, {} left; {}start "
-                    "fewer ranks on this machine, or give it or its container more memory",
+        fmt::format("there is not enough memory for a shared segment: it needs {} bytes, and {} "
+                    "are left; {}start fewer ranks on this machine, or give the machine or the "
+                    "container more memory",
                     bytes, room, remedy));
   }
 }
@@ -164,8 +166,8 @@ Mapping::Mapping(const Fd& file, std::size_t bytes) : size_(bytes) {
   if (::fstat(file.get(), &status) != 0) throw system_failure("look at shared memory");
   if (static_cast<std::size_t>(status.st_size) != bytes) {
     throw Error(ErrorCode::internal,
-                fmt::format("shared memory of {} bytes is to be mapped as {}: its ranks do not "
-                            "agree on what it holds",
+                fmt::format("shared memory of {} bytes is to be mapped as {}: the ranks that "
+                            "share it do not agree on its contents",
                             status.st_size, bytes));
   }
   std::byte* const room = keep_addresses(bytes);

@@ -47,7 +47,7 @@ std::span<const int> Error::ranks() const noexcept {
 Key::Key(const char* value) {
   if (value == nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "a key made of a null pointer (const char*); pass an integer or a string");
+                "a key is a null pointer (const char*); pass an integer or a string");
   }
   value_ = std::string(value);
 }
@@ -95,7 +95,7 @@ Shape::Shape(std::initializer_list<std::int64_t> dims)
 Shape::Shape(std::span<const std::int64_t> dims) : rank_(dims.size()) {
   if (rank_ > max_rank) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("a shape of {} dimensions; at most {}", rank_, max_rank));
+                fmt::format("a shape has {} dimensions, but may have at most {}", rank_, max_rank));
   }
   std::copy(dims.begin(), dims.end(), dims_.begin());
   for (const std::int64_t dim : dims) {
@@ -107,7 +107,7 @@ Shape::Shape(std::span<const std::int64_t> dims) : rank_(dims.size()) {
     const auto factor = static_cast<std::size_t>(dim);
     if (factor != 0 && count_ > most / factor) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("shape {} has more elements than 63 bits count", describe()));
+                  fmt::format("shape {} has more elements than fit 63 bits", describe()));
     }
     count_ *= factor;
   }
@@ -121,17 +121,17 @@ Tensor::Tensor(void* data, Shape shape, DType dtype, Device device)
     : data_(data), shape_(shape), dtype_(dtype), device_(device) {
   if (dtype > DType::b128) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("a tensor of shape {} with a dtype of {}, which there is not",
+                fmt::format("a tensor of shape {} has dtype number {}, which does not exist",
                             shape.describe(), static_cast<int>(dtype)));
   }
   if (data == nullptr && shape.count() > 0) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("a tensor of {} {} without memory (null pointer)", name(dtype),
+                fmt::format("a tensor of {} {} has no memory (null pointer)", name(dtype),
                             shape.describe()));
   }
   if (shape.count() > std::numeric_limits<std::int64_t>::max() / size_of(dtype)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("a tensor of {} {} has more bytes than 63 bits count", name(dtype),
+                fmt::format("a tensor of {} {} has more bytes than fit 63 bits", name(dtype),
                             shape.describe()));
   }
 }
@@ -140,7 +140,8 @@ Tensor Tensor::on(DeviceStream stream) const {
   if (device_.kind != Device::Kind::gpu) {
     throw Error(ErrorCode::invalid_argument,
                 "a tensor on " + name(device_) +
-                    " with a stream: streams order the work on GPU tensors; pass this one alone");
+                    " cannot have a stream, because streams order work on GPUs; pass the tensor "
+                    "without a stream");
   }
   Tensor tensor = *this;
   tensor.stream_ = stream;
@@ -155,11 +156,11 @@ Tensor::Tensor(std::shared_ptr<void> owned, Shape shape, DType dtype, Device dev
 Shard shard(std::size_t count, int rank, int size) {
   if (size < 1) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("shards for {} ranks, but there must be at least one", size));
+                fmt::format("a tensor has shards for at least one rank, not for {}", size));
   }
   if (rank < 0 || rank >= size) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("the shard of rank {}, but the ranks are 0 to {}", rank, size - 1));
+                fmt::format("rank {} has no shard: the ranks are 0 to {}", rank, size - 1));
   }
   const auto n = static_cast<std::size_t>(size);
   // floor(count * r / n), without the product that may not fit.

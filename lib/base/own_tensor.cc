@@ -21,8 +21,8 @@ Tensor own_tensor(const Shape& shape, DType dtype) {
     memory = ::operator new(shape.count() * size_of(dtype), alignment, std::nothrow);
   }
   if (memory == nullptr) {
-    throw Error(ErrorCode::internal,
-                fmt::format("no memory for a tensor: {} {}", name(dtype), shape.describe()));
+    throw Error(ErrorCode::internal, fmt::format("there is not enough memory for a tensor of {} {}",
+                                                 name(dtype), shape.describe()));
   }
   return {std::shared_ptr<void>(memory, [](void* p) { ::operator delete(p, alignment); }), shape,
           dtype};

@@ -18,8 +18,8 @@ Fd watch_process(pid_t process) {
   const int error = errno;
   if (!watched && error != ESRCH && !was_said.exchange(true)) {
     log().warn(
-        "pidfd_open: {}, as where a container's seccomp filter refuses it; let the filter allow "
-        "pidfd_open, or processes that end during create are noticed late",
+        "pidfd_open: {}; perhaps a container's seccomp filter refuses it; let the filter allow "
+        "pidfd_open, or tutti notices late that a process has ended during create",
         std::generic_category().message(error));
   }
   errno = error;

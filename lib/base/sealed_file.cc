@@ -38,12 +38,12 @@ std::vector<std::uint8_t> unsealed(const std::string& path, const ReadableFile& 
   std::vector<std::uint8_t> all(file.size());
   all.resize(file.read(0, std::as_writable_bytes(std::span(all))));
   if (all.size() < header_bytes || std::memcmp(all.data(), magic.data(), magic.size()) != 0) {
-    refuse_content(path, "not a file that tutti wrote, or cut short");
+    refuse_content(path, "tutti did not write this file, or the file is incomplete");
   }
   const auto bytes = all.begin() + header_bytes;
   const Hash hash = hash_of({bytes, all.end()});
   if (!std::equal(hash.begin(), hash.end(), all.begin() + magic.size())) {
-    refuse_content(path, "damaged: its bytes are not those that tutti wrote");
+    refuse_content(path, "the file is damaged: its bytes are not those that tutti wrote");
   }
   all.erase(all.begin(), bytes);
   return all;

@@ -39,8 +39,7 @@ bool takes_outs(Method method) {
 void check_length(const MethodCall& call, std::string_view what, std::size_t length) {
   if (length == call.keys.size()) return;
   refuse(
-      fmt::format("{} of {} keys (the first is {}) with {} lists of {}; pass one list of tensors "
-                  "a key",
+      fmt::format("{} of {} keys (the first is {}) got {} lists of {}; pass one list for each key",
                   name(call.method), call.keys.size(), call.keys.front().describe(), length, what));
 }
 
@@ -72,17 +71,18 @@ void check_devices(const MethodCall& call, const Key& key, std::string_view role
     throw Error(ErrorCode::unsupported, which + why, {.key = key});
   };
   if (!cuda::is_built()) {
-    refuse_gpu("this build of tutti has no CUDA; copy it to the CPU, and a result back");
+    refuse_gpu("this build of tutti has no CUDA; copy the tensor to the CPU, and the result back");
   }
   if (!traits.takes_gpu_tensors) {
     refuse_gpu(
-        fmt::format("a store of type '{}' takes tensors on the CPU; copy it there, and a "
-                    "result back",
+        fmt::format("a store of type '{}' takes tensors on the CPU; copy the tensor there, and "
+                    "the result back",
                     traits.type));
   }
   if (values.size() > 1 && !traits.takes_several_of_a_gpu) {
-    refuse_gpu(fmt::format("there are {} of them; a process passes one tensor a key on its GPU",
-                           values.size()));
+    refuse_gpu(
+        fmt::format("the key has {} of them; a process may pass one tensor on its GPU for each key",
+                    values.size()));
   }
   for (const Tensor& other : values) {
     if (other.device() == on_gpu->device()) continue;
@@ -101,14 +101,14 @@ void check_dtype(const MethodCall& call, const Key& key, std::string_view role,
   const std::string what = fmt::format("{}: the {} is {}, whose elements cannot be added",
                                        describe(call, key), role, describe(tensor));
   if (!traits.moves_any_dtype) {
-    refuse(fmt::format("{}, and a store of type '{}' takes no others; pass their bytes as u8, in a "
-                       "tensor that shares their memory",
+    refuse(fmt::format("{}, and a store of type '{}' only takes elements that can; pass the "
+                       "bytes as u8, in a tensor that shares the memory",
                        what, traits.type),
            key);
   }
   refuse(what +
-             "; convert it to a dtype of numbers and copy the result back, or only move it: "
-             "broadcast, allgather and all_to_all take it as it is",
+             "; convert the tensor to a dtype of numbers and copy the result back, or only move "
+             "it: broadcast, allgather and all_to_all take it as it is",
          key);
 }
 
@@ -116,7 +116,7 @@ void check_dtype(const MethodCall& call, const Key& key, std::string_view role,
 void check_values(const MethodCall& call, const Key& key, std::string_view role,
                   const Values& values, const Traits& traits) {
   if (values.empty()) {
-    refuse(fmt::format("{} without {} tensor; pass one tensor, or one a device",
+    refuse(fmt::format("{} got no {} tensor; pass one tensor, or one for each device",
                        describe(call, key), role == "input" ? "an input" : "an output"),
            key);
   }
@@ -232,7 +232,7 @@ void check_key(const MethodCall& call, const Key& key) {
 
 void check_lists(const MethodCall& call) {
   if (call.keys.empty()) {
-    refuse(fmt::format("{} with an empty list of keys; pass one key at least", name(call.method)));
+    refuse(fmt::format("{} got an empty list of keys; pass at least one key", name(call.method)));
   }
   for (const Key& key : call.keys) check_key(call, key);
   if (takes_ins(call.method)) check_length(call, "inputs", call.ins.size());
@@ -254,7 +254,7 @@ void check_root(const MethodCall& call, const Traits& traits) {
 /// the coordinator, and on all ranks.
 void check_op(const MethodCall& call) {
   if (call.options.op <= ReduceOp::max) return;
-  refuse(fmt::format("{}: {} is no reduction; take sum, average, min or max",
+  refuse(fmt::format("{}: op {} is not known; pass sum, average, min or max",
                      describe(call, call.keys.front()), static_cast<int>(call.options.op)),
          call.keys.front());
 }
@@ -268,8 +268,8 @@ void check_repeated(const MethodCall& call, const Traits& traits, std::vector<st
       order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] == keys[b]; });
   if (twice == order.end()) return;
   throw Error(ErrorCode::duplicate_key,
-              fmt::format("{}: the key stands twice in one call; sum its tensors in one list, or "
-                          "give each a key of its own",
+              fmt::format("{}: the key stands twice in one call; pass all its tensors in one "
+                          "list, or give each tensor a key of its own",
                           describe(call, keys[*twice])),
               {.key = keys[*twice]});
 }
@@ -325,8 +325,8 @@ std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& call, const 
 void warn_of_no_timeline(const Options& options, std::string_view store) {
   if (options.timeline.empty()) return;
   base::log().warn(
-      "{} records no timeline, so {} (TUTTI_TIMELINE) is not written; 'dist_sync_mpi' over several "
-      "ranks records one",
+      "{} records no timeline, so it does not write {} (TUTTI_TIMELINE); a 'dist_sync_mpi' store "
+      "over several ranks records one",
       store, base::quoted(options.timeline));
 }
 
@@ -352,8 +352,8 @@ void KeyKind::admit(std::span<const Key> keys) {
     if (is_reserved(key)) continue;
     if (reference == nullptr) reference = &key;
     if (key.is_integer() == reference->is_integer()) continue;
-    refuse(fmt::format("key {} is {}, but key {}, which came before, is {}; the keys of one store "
-                       "are all integers or all strings",
+    refuse(fmt::format("key {} is {}, but the earlier key {} is {}; the keys of one store must "
+                       "be all integers or all strings",
                        key.describe(), kind_of(key), reference->describe(), kind_of(*reference)),
            key);
   }

@@ -23,12 +23,13 @@ namespace {
 void check_copy(const Tensor& from, const Tensor& to) {
   if (!alike(from, to)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("copy from {} to {}; both must have the same dtype and shape",
+                fmt::format("copy from {} to {}: both must have the same dtype and shape",
                             describe(from), describe(to)));
   }
   if (is_on_gpu(from) && is_on_gpu(to) && from.device() != to.device()) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("copy from {} to {}; it copies between the CPU and one GPU",
+                fmt::format("copy from {} to {}: copy moves elements between the CPU and one "
+                            "GPU; copy to the CPU first",
                             name(from.device()), name(to.device())));
   }
 }

@@ -41,8 +41,8 @@ void warn_of_lone_processes(const StoreType& type, const RankAndSize& place) {
   static std::atomic<bool> said{false};
   if (place.size.empty() || place.size == "1" || said.exchange(true)) return;
   base::log().warn(
-      "this job has {} processes, and store type '{}' exchanges nothing between them: each works "
-      "alone; 'dist_sync_mpi' sums over all of them",
+      "this job has {} processes, but store type '{}' exchanges nothing between them, so each "
+      "process works alone; 'dist_sync_mpi' sums over all of them",
       base::printable(place.size), type.name);
 }
 

@@ -19,7 +19,8 @@ void GpuMemory::copy(const Tensor& from, const Tensor& to) {
 void GpuMemory::reduce(std::span<const Tensor> ins, void* out, ReduceOp op) {
   if (ins.size() > cuda::most_sources) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("{} tensors of one key on a GPU; at most {} are summed in one call",
+                fmt::format("a key has {} tensors on a GPU, but one call sums at most {}; sum "
+                            "some of them first",
                             ins.size(), cuda::most_sources));
   }
   std::vector<const void*> sources;

@@ -36,8 +36,8 @@ class GpuPause {
 inline Error gpu_timeout(int ordinal, std::chrono::milliseconds limit,
                          std::string_view which = "key_timeout, TUTTI_TIMEOUT_SECONDS") {
   return {ErrorCode::timeout,
-          fmt::format("waited {} for gpu({}), which does not end the work that is enqueued; look "
-                      "for a kernel that hangs in the program's streams (the wait is {})",
+          fmt::format("waited {} for gpu({}), which has not finished the work in its streams; "
+                      "look for a kernel of the program that hangs (the limit is {})",
                       base::seconds_text(limit), ordinal, which)};
 }
 

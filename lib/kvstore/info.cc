@@ -46,8 +46,8 @@ std::uint64_t most_buffer_bytes(const Options& options, int ranks_per_node, int 
                         nodes <= most && std::int64_t{ranks_per_node} * nodes <= most_ranks;
   if (!in_range) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} ranks on each of {} nodes: both are 1 to {}, and at most {} ranks "
-                            "in all",
+                fmt::format("most_buffer_bytes for {} ranks on each of {} nodes: both numbers "
+                            "must be 1 to {}, and their product at most {}",
                             ranks_per_node, nodes, most, most_ranks));
   }
   return runtime::most_buffer_bytes(options, ranks_per_node, nodes);

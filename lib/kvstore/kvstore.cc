@@ -70,7 +70,8 @@ Tensor Backend::copy_of(const Tensor& tensor) {
   throw Error(ErrorCode::unsupported, "an input on " + name(tensor.device()) +
                                           " overlaps another key's output, and a store of type '" +
                                           traits_.type +
-                                          "' copies no such input; give it memory of its own");
+                                          "' does not copy such an input; give the input memory "
+                                          "of its own");
 }
 
 Pending Backend::pass(const PeerRequest& request) {
@@ -350,7 +351,10 @@ Tensor KVStore::allocate(const Shape& shape, DType dtype, Device device) {
   const Traits& traits = backend_->traits();
   if (!traits.takes_gpu_tensors) {
     throw Error(ErrorCode::unsupported, "allocate on " + name(device) + ": a store of type '" +
-                                            traits.type + "' takes tensors on the CPU");
+                                            traits.type +
+                                            "' takes tensors on the CPU; allocate there, or "
+                                            "create a store of another type, such as "
+                                            "'dist_sync_mpi' or 'device'");
   }
   return gpu_tensor(not_in_child(new cuda::Gpu(device.index)), shape, dtype);
 }

@@ -27,8 +27,8 @@ namespace {
 void check_alike(Method method, const Key& key, const KeyCall& key_call, const Tensor* stored) {
   if (stored != nullptr && !are_together(key_call.any(), *stored)) {
     refuse(method, key,
-           fmt::format("the tensor is on {}, but the key's value is on {}; init or broadcast it "
-                       "there first",
+           fmt::format("the tensor is on {}, but the key's value is on {}; use the device of the "
+                       "value, or broadcast a value on the other device first",
                        name(key_call.any().device()), name(stored->device())));
   }
   if (stored != nullptr && !alike(key_call.any(), *stored)) {

@@ -17,16 +17,17 @@ struct NamedMethod {
 /// In the order of Method. `instead` holds for every type that lacks the method.
 constexpr std::array<NamedMethod, method_count> methods{{
     {"init", "call broadcast(key, values, root_rank): every rank gets the root's value"},
-    {"push",
-     "call pushpull(key, ins, outs): it sums over devices and ranks and gives the sum back"},
+    {"push", "call pushpull(key, ins, outs): it sums over devices and ranks, and returns the sum"},
     {"pull",
      "call pushpull(key, ins, outs) for a sum, or broadcast(key, values, root_rank) for the "
      "root's value"},
     {"pushpull", "call push, then pull"},
     {"broadcast", "call init, then pull"},
-    {"reduce_scatter", "call pushpull, and take this rank's shard of what comes"},
-    {"allgather", "call pushpull with a tensor of zeros but for this rank's shard"},
-    {"all_to_all", "call pushpull with a tensor of zeros but for what this rank sends"},
+    {"reduce_scatter", "call pushpull, and take this rank's shard of the result"},
+    {"allgather", "call pushpull with a tensor that is 0 outside this rank's shard"},
+    {"all_to_all",
+     "call pushpull with a tensor that has a place for each pair of ranks, and is "
+     "0 except for what this rank sends"},
     {"row_sparse_pull", "keep the value dense and let pushpull or broadcast fill it"},
     {"set_optimizer", "update the weights in the program, after pushpull"},
     {"save_optimizer_states", "the optimizer runs in the program: save its state there, on rank 0"},
@@ -57,7 +58,7 @@ void require(const Traits& traits, Method method) {
 
 void refuse_late(const SettingCall& setting, std::string_view why) {
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("{}({}) after the first tensor{}; call it right after create",
+              fmt::format("{}({}) came after the first tensor{}; call it right after create",
                           name(setting.method), base::quoted(setting.value), why));
 }
 

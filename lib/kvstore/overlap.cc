@@ -35,8 +35,8 @@ void check_apart(const MethodCall& call, const MemoryRange& a, const MemoryRange
       first == second ? "two outputs of this key"
                       : fmt::format("its output and that of key {}", call.keys[second].describe());
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} of key {}: {} overlap in memory, so that one result would be lost; "
-                          "give each output memory of its own",
+              fmt::format("{} of key {}: {} overlap in memory, so one result would be lost; give "
+                          "each output memory of its own",
                           name(call.method), key.describe(), whose),
               {.key = key});
 }

@@ -37,11 +37,12 @@ void check(const PeerRequest& request, const Traits& traits) {
   check_peer(request, traits, call);
   if (request.tag < 0) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} with tag {}; a tag is 0 or more", call, request.tag));
+                fmt::format("{} with tag {}: a tag must be 0 or more", call, request.tag));
   }
   if (is_on_gpu(request.tensor)) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("{}: the tensor is on {}, but {} takes tensors on the CPU; copy it {}",
+                fmt::format("{}: the tensor is on {}, but {} takes tensors on the CPU; copy the "
+                            "tensor {}",
                             call, name(request.tensor.device()), name(request.method),
                             sends ? "there first" : "back from one there"));
   }

@@ -151,8 +151,9 @@ void ServerStore::check_compression(const MethodCall& call, const KeyCall& key_c
   const DType dtype = key_call.any().dtype();
   if (!reduces(call.method) || !is_quantised || ps::can_carry(encoding, dtype)) return;
   refuse(call.method, key,
-         fmt::format("gradient compression '{}' is for f32, f16 and bf16, and the tensor is {}; "
-                     "convert it and copy a result back, or create the store without compression",
+         fmt::format("gradient compression '{}' takes f32, f16 and bf16, but the tensor is {}; "
+                     "convert the tensor and copy the result back, or create the store without "
+                     "compression",
                      name(encoding), name(dtype)));
 }
 
@@ -170,7 +171,7 @@ std::vector<ps::Task> ServerStore::tasks_of(const MethodCall& call) const {
   std::map<Key, KeyCall> calls = by_key(call);
   const bool is_first = call.method == Method::init || call.method == Method::broadcast;
   if (is_first && calls.size() < call.keys.size()) {
-    refuse(call.method, call.keys.front(), "a key stands twice in this call; name each once");
+    refuse(call.method, call.keys.front(), "a key stands twice in this call; name each key once");
   }
   for (auto& [key, key_call] : calls) {
     check_alike(call.method, key, key_call);
@@ -220,7 +221,8 @@ void ServerStore::configure(const SettingCall& setting) {
 
 void ServerStore::compress(const SettingCall& setting) {
   const ps::Compression chosen = ps::compression_named(setting.value, setting.threshold);
-  if (setting.after_tensors) refuse_late(setting, ": what came before it was sent otherwise");
+  if (setting.after_tensors)
+    refuse_late(setting, ", which had already gone to the servers in another format");
   worker_->set_compression(chosen);
   const base::Lock lock(mutex_);
   compression_ = chosen;
@@ -265,12 +267,14 @@ void show_connections(const ps::Job& job, const Options& options) {
 ps::Job job_of_worker(const StoreType& type, const Options& options) {
   if (!options.ranks.empty()) {
     throw Error(ErrorCode::unsupported, "Options::ranks is for 'dist_sync_mpi'; a store of type '" +
-                                            type.name + "' is over all workers of the job");
+                                            type.name +
+                                            "' is over all workers of the job; leave "
+                                            "Options::ranks empty");
   }
   ps::Job job = ps::Job::from(process_environment());
   if (job.role == ps::Role::worker) return job;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("DMLC_ROLE={0} asks for a {0}, and this program is a worker; start "
+              fmt::format("DMLC_ROLE={0} asks for a {0}, but this program is a worker; start "
                           "`tutti-server` with this environment instead",
                           name(job.role)));
 }
@@ -282,8 +286,9 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
   show_connections(job, options);
   if (!type.asynchronous && options.staleness.value_or(0) != 0) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("staleness (TUTTI_STALENESS) is {}, and a store of type '{}' lets no "
-                            "worker run ahead; leave it out, or ask for 'dist_async'",
+                fmt::format("staleness (TUTTI_STALENESS) is {}, but a store of type '{}' lets no "
+                            "worker run ahead; leave the option out, or create a store of type "
+                            "'dist_async'",
                             *options.staleness, type.name));
   }
   warn_of_no_timeline(options, "store type '" + type.name + "'");
@@ -307,8 +312,8 @@ void provide_files(const ps::Job& job) {
   const auto most = base::most_open_files();
   if (!most || *most >= needed) return;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("a {} of a job with {} workers and {} servers needs {} open files, and "
-                          "{} are allowed here; allow more with ulimit -n",
+              fmt::format("this {} of a job with {} workers and {} servers needs {} open files, "
+                          "but may have only {}; allow more with ulimit -n",
                           name(job.role), job.size.workers, job.size.servers, needed, *most));
 }
 
@@ -324,7 +329,7 @@ bool run_server(const Options& options, const Durability& durability) {
     case ps::Role::scheduler:
       if (durability.folder.empty()) return ps::run_scheduler(job, options);
       throw Error(ErrorCode::invalid_argument,
-                  "the scheduler keeps no state; give --state to the servers alone");
+                  "the scheduler keeps no state; give --state to the servers only");
     case ps::Role::server:
       ps::run_server(job, options, durability);
       return true;

@@ -122,9 +122,9 @@ void check_world_size() {
   const auto refuse = [&](const char* variable, int said) {
     throw Error(
         ErrorCode::mismatch,
-        fmt::format("MPI sees {} process{} but the launcher started {} ({}={}), for it is not the "
-                    "launcher of the program's MPI; type instead: mpirun -n {} PROGRAM, with the "
-                    "mpirun of {}; where this is to be one process, unset {}",
+        fmt::format("MPI sees {} process{}, but the launcher started {} ({}={}), because it is "
+                    "not the launcher of the program's MPI; type instead: mpirun -n {} PROGRAM, "
+                    "with the mpirun of {}; if the job is to have one process, unset {}",
                     size, size == 1 ? "" : "es", said, variable, said, said, compiled_library(),
                     variable));
   };
@@ -152,10 +152,10 @@ void check_thread_level(int node_count, bool user_makes_no_mpi_calls) {
   if (level == MPI_THREAD_MULTIPLE) return;
   throw Error(
       ErrorCode::invalid_argument,
-      fmt::format("MPI was initialised for threads at level '{}', and dist_sync_mpi on {} nodes "
-                  "needs 'multiple': call MPI_Init_thread with MPI_THREAD_MULTIPLE, or create the "
-                  "store before MPI_Init, or set TUTTI_USER_MAKES_NO_MPI_CALLS=1 if the program "
-                  "makes no MPI call while the store lives",
+      fmt::format("the program initialised MPI with thread level '{}', but dist_sync_mpi on {} "
+                  "nodes needs 'multiple': call MPI_Init_thread with MPI_THREAD_MULTIPLE, or "
+                  "create the store before MPI_Init, or set TUTTI_USER_MAKES_NO_MPI_CALLS=1 if "
+                  "the program makes no MPI call while the store lives",
                   level_name(level), node_count));
 }
 

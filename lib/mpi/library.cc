@@ -132,8 +132,8 @@ int failure_of(int status) {
 bool is_stuck() {
   if (!poll_left_open()) return false;
   base::log().error(
-      "a create that was given up has left a call of MPI open, which other ranks never came to: "
-      "the process ends without MPI_Finalize, which mpirun takes for a failure");
+      "a create that was given up has left a call of MPI open, to which the other ranks never "
+      "came: the process ends without MPI_Finalize, and mpirun takes that for a failure");
   return true;
 }
 
@@ -147,8 +147,8 @@ void leave(int status, void* unused) {
   bool in_order = may_finalise && status == 0 && !creating;
   if (creating) {
     base::log().error(
-        "the process ended with status {} while it created a store: to the other ranks this one "
-        "is lost",
+        "the process ended with status {} while it created a store: the other ranks take this "
+        "rank for lost",
         status);
   }
   if (may_finalise && !open_stores().empty()) {
@@ -156,7 +156,7 @@ void leave(int status, void* unused) {
     // A program that an error ends is not advised to be tidy.
     base::log().error("a store was still open when the process ended with status {}: {}{}", status,
                       in_order ? "it is closed now"
-                               : "it is left as it is, and to the other ranks this one is lost",
+                               : "it stays open, and the other ranks take this rank for lost",
                       status == 0 ? "; destroy it before main returns or exit is called" : "");
     if (in_order) stop_all();
   }
@@ -226,10 +226,10 @@ void in_turn(const std::vector<int>& ranks, std::chrono::milliseconds limit,
              const std::function<void()>& create) {
   if (is_in_child()) {
     throw Error(ErrorCode::unsupported,
-                "MPI belongs to the process that this one was forked from: create the store there, "
-                "and hand it what is to be exchanged (Python: by a multiprocessing queue, or as a "
-                "pool's result); a store of one process, such as 'local', can be created here, "
-                "too");
+                "this process was forked from the one that has initialised MPI, and only that "
+                "process can use MPI: create the store there, and pass that process what is to "
+                "be exchanged (in Python by a multiprocessing queue, or as a pool's result); "
+                "this process can create a store of one process, such as 'local'");
   }
   const Turn turn(ranks, limit);
   create();

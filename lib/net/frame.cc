@@ -29,8 +29,7 @@ Mac frame_mac(const Secret& key, std::uint64_t number, ConstBytes payload) {
 }
 
 [[noreturn]] void refuse(std::uint64_t number) {
-  throw Error(ErrorCode::internal,
-              fmt::format("frame {} was refused: it is not authentic", number));
+  throw Error(ErrorCode::internal, fmt::format("frame {} is not authentic", number));
 }
 
 }  // namespace
@@ -82,7 +81,7 @@ FrameOpener::FrameOpener(FrameOpener&&) noexcept = default;
 /// The bytes that follow the length of the next frame. Empty if the frame is incomplete.
 ConstBytes FrameOpener::frame_of(std::size_t length, std::size_t overhead) const {
   if (length > max_frame_payload) {
-    throw Error(ErrorCode::internal, fmt::format("a frame of {} bytes was refused; at most {}",
+    throw Error(ErrorCode::internal, fmt::format("a frame has {} bytes, but may have at most {}",
                                                  length, max_frame_payload));
   }
   const ConstBytes wire = wire_.rest().subspan(frame_length_bytes);

@@ -24,7 +24,7 @@ std::shared_ptr<std::byte> memory_of(std::size_t bytes) {
 }
 
 [[noreturn]] void malformed() {
-  throw Error(ErrorCode::internal, "what arrived is no message");
+  throw Error(ErrorCode::internal, "the bytes that arrived are no message");
 }
 
 }  // namespace

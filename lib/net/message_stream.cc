@@ -8,8 +8,8 @@ namespace tutti::net {
 
 void check_message_length(std::size_t bytes) {
   if (bytes > max_message_bytes) {
-    throw Error(ErrorCode::internal,
-                fmt::format("a message of {} bytes; at most {}", bytes, max_message_bytes));
+    throw Error(ErrorCode::internal, fmt::format("a message has {} bytes, but may have at most {}",
+                                                 bytes, max_message_bytes));
   }
 }
 

@@ -37,7 +37,7 @@ class NotAwaited : public Error {
  public:
   explicit NotAwaited(int rank)
       : Error(ErrorCode::internal,
-              fmt::format("it says that it is rank {}, which is not waited for", rank)),
+              fmt::format("it says that it is rank {}, but nobody waits for that rank", rank)),
         rank_(rank) {}
   int rank() const { return rank_; }
 

@@ -68,8 +68,8 @@ const Entry& find(std::string_view name) {
   }
   throw Error(
       ErrorCode::invalid_argument,
-      fmt::format("optimizer {} is not known{} (known: {}); with another one leave the store's "
-                  "values alone: pushpull the gradients and update the weights in the program",
+      fmt::format("optimizer {} is not known{} (known: {}); to use another optimizer, pushpull "
+                  "the gradients and update the weights in the program",
                   base::quoted(name), base::suggestion(name, names), fmt::join(names, ", ")));
 }
 

@@ -62,7 +62,7 @@ State to_state(const json& value) {
   state.updates = value.at("updates").get_ref<const std::int64_t&>();
   if (state.updates < 0 || state.updates > most_updates) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} updates of a key, which nobody has made", state.updates));
+                fmt::format("a key has {} updates, which is no possible number", state.updates));
   }
   state.master = to_array(value.at("master"));
   for (const json& slot : value.at("slots")) state.slots.push_back(to_array(slot));
@@ -149,13 +149,14 @@ void check_fits(const Saved& saved, const Optimizer* mine) {
   if (saved.optimizer || (mine != nullptr && mine->name == saved.rule)) return;
   if (mine == nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("these are states of optimizer '{}' without the optimizer itself; call "
-                            "set_optimizer first, or save with dump_optimizer",
+                fmt::format("these are states of optimizer '{}', without the optimizer itself, "
+                            "and the store has none; call set_optimizer first, or save with "
+                            "dump_optimizer",
                             saved.rule));
   }
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("these are states of optimizer '{}', and the store's is '{}'; call "
-                          "set_optimizer('{}') first",
+              fmt::format("these are states of optimizer '{}', but the store's optimizer is "
+                          "'{}'; call set_optimizer('{}') first",
                           saved.rule, mine->name, saved.rule));
 }
 

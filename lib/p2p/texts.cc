@@ -56,8 +56,8 @@ Error stalled(const std::string& call, int other, SessionTime limit) {
   return {
       ErrorCode::timeout,
       fmt::format("{}: both ranks have made their calls, but no element has moved for {}, which "
-                  "is key_timeout (TUTTI_TIMEOUT_SECONDS), and a minute at least; find out what "
-                  "holds rank {} up, such as a callback that blocks, or the network to it",
+                  "is key_timeout (TUTTI_TIMEOUT_SECONDS) or a minute, whichever is longer; find "
+                  "out what holds rank {} up, such as a callback that blocks, or the network to it",
                   call, base::seconds_text(limit), other),
       {.key = {}, .ranks = {other}}};
 }

@@ -33,8 +33,8 @@ Facts unpack(const std::string& packed, std::size_t rank) {
     return nlohmann::json::parse(packed).get<Facts>();
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorCode::mismatch,
-                fmt::format("rank {} tells its options in words that version {} of tutti does not "
-                            "know: it runs another version; start the same one on every rank",
+                fmt::format("rank {} sent options that version {} of tutti cannot read, so it "
+                            "runs another version; start the same version on every rank",
                             rank, version()),
                 {.key = {}, .ranks = {static_cast<int>(rank)}});
   }
@@ -88,7 +88,8 @@ void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
   }
   if (differences.empty()) return;
   throw Error(ErrorCode::mismatch,
-              "ranks must create their stores with the same version and options, but differ in " +
+              "all ranks must create a store with the same version and options, but they differ "
+              "in " +
                   differences,
               {.key = {}, .ranks = {others.begin(), others.end()}});
 }

@@ -263,7 +263,8 @@ void Executor::check_device() const {
   if (now() - last_move_ < key_timeout_) return;
   throw Error(
       ErrorCode::timeout,
-      fmt::format("the GPU has not ended a copy for {}, nor the program's work before it: {}",
+      fmt::format("the GPU has finished neither a copy nor the program's work before the copy "
+                  "within {}: {}",
                   base::key_limit(key_timeout_), engine_.describe()));
 }
 

@@ -24,8 +24,8 @@ void Inbox::admit(TensorCall& call) {
   }
   throw Error(
       ErrorCode::duplicate_key,
-      fmt::format("key {} is in flight already on rank {}; wait for its Pending before it is used "
-                  "again",
+      fmt::format("key {} is already in flight on rank {}; wait for the Pending of that call "
+                  "before the key's next call",
                   call.key.describe(), rank_),
       {.key = call.key});
 }

@@ -126,8 +126,8 @@ void OpenedGpu::check(DeviceStream stream) const {
   const Visit visit(*gpu_);
   if (!cuda::is_capturing(stream.handle())) return;
   throw Error(ErrorCode::invalid_argument,
-              "wait_on a stream that the program captures as a graph, whose later runs would not "
-              "wait for anything; wait outside of the capture");
+              "wait_on: the program captures the stream as a graph, and later runs of the graph "
+              "would not wait for anything; call wait_on before or after the capture");
 }
 
 // The events may also stand for copies of later calls. Each of them waits for work that was in the

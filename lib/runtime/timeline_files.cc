@@ -207,7 +207,7 @@ void TimelineFiles::merge() {
   }
   if (!failure.empty()) {
     base::log().error(
-        "cannot write the timeline {}: {}; what parts there are stay beside it, and "
+        "cannot write the timeline {}: {}; the parts that were written stay beside it, and "
         "scripts/timeline shows them together",
         path_, failure);
     return;
@@ -225,14 +225,16 @@ void TimelineFiles::warn_of(const std::vector<int>& missing) const {
     (is_here ? unwritten : elsewhere).push_back(rank);
   }
   if (!unwritten.empty()) {
-    base::log().warn("the timeline {} lacks rank {} of this host, whose part was not written whole",
-                     path_, fmt::join(unwritten, ", "));
+    base::log().warn(
+        "the timeline {} lacks rank {} of this host, which could not write its "
+        "whole part",
+        path_, fmt::join(unwritten, ", "));
   }
   if (elsewhere.empty()) return;
   base::log().warn(
-      "the timeline {} lacks rank {}, whose parts are not to be seen here: {} and the like lie on "
-      "their own hosts, unless the rank has said that it could not write, and scripts/timeline "
-      "shows them together",
+      "the timeline {} lacks rank {}, whose parts are on other hosts: parts such as {} lie on "
+      "the hosts of their ranks, unless a rank has logged that it could not write its part; "
+      "scripts/timeline shows parts together",
       path_, fmt::join(elsewhere, ", "), part_of(elsewhere.front()));
 }
 

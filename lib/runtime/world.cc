@@ -96,8 +96,8 @@ Sight start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
 
 [[noreturn]] void refuse_stranger(int mine, const std::vector<int>& ranks) {
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("rank {} creates a store over ranks {} (Options::ranks), of which it is "
-                          "none; those ranks alone create it",
+              fmt::format("rank {} creates a store over ranks {} (Options::ranks), but is not "
+                          "one of them; only these ranks may create the store",
                           mine, fmt::join(ranks, ", ")));
 }
 
@@ -109,8 +109,7 @@ std::vector<int> group_of(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   if (ranks.back() >= size) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("a store over ranks {} (Options::ranks), but the job's ranks are 0 to "
-                            "{}",
+                fmt::format("Options::ranks names ranks {}, but the job's ranks are 0 to {}",
                             fmt::join(ranks, ", "), size - 1));
   }
   if (!std::binary_search(ranks.begin(), ranks.end(), mine)) refuse_stranger(mine, ranks);
@@ -176,8 +175,8 @@ std::unique_ptr<mpi::Communicator> duplicate(const mpi::Communicator& communicat
     if (error.code() != ErrorCode::timeout) throw;
     // The ranks no longer agree on which copy is the next one.
     throw Error(ErrorCode::internal,
-                fmt::format("{}; MPI cannot take back what it has begun, so that no store can be "
-                            "created any more: the job must end",
+                fmt::format("{}; MPI cannot undo what it has begun, so this job can create no "
+                            "more stores, and must end",
                             error.what()));
   }
 }

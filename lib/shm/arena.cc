@@ -46,8 +46,8 @@ std::size_t Arena::take(std::size_t bytes) {
   if (!offset) offset = find(bytes, base::page_bytes());
   if (!offset) {
     throw Error(ErrorCode::internal,
-                fmt::format("allocate: no {} bytes in a row are free of this rank's {} bytes of "
-                            "shared memory; free tensors that were allocated before",
+                fmt::format("allocate of {} bytes: this rank's {} bytes of shared memory have no "
+                            "free range of this size; free tensors from earlier calls of allocate",
                             bytes, mapping_->size()));
   }
   const auto around = std::prev(free_.upper_bound(*offset));
@@ -92,7 +92,8 @@ std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
   // Checked first, so that rounding up cannot overflow.
   if (bytes > largest_) {
     throw Error(ErrorCode::internal,
-                fmt::format("allocate: {} bytes are more than this machine's memory of {} bytes",
+                fmt::format("allocate of {} bytes: this machine has {} bytes of memory; allocate "
+                            "a smaller tensor",
                             bytes, largest_));
   }
   const std::size_t size = std::max(base::page_bytes(), base::whole_pages(bytes));

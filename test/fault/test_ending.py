@@ -31,13 +31,13 @@ class Endings(unittest.TestCase):
         job = self.end("exit")
         # Rank 1's status, or that of a survivor, which aborts: when mpirun finds several ended at once, it takes any.
         self.assertIn(job.code, (3, 134), job)
-        self.assertTrue(job.lines("rank 1.*a store was still open when the process ended with status 3: it is left"),
+        self.assertTrue(job.lines("rank 1.*a store was still open when the process ended with status 3: it stays open"),
                         job)
 
     def test_a_store_that_dies_in_a_callback_is_named_as_the_reason_of_the_end(self):
         job = self.end("callback")
         self.assertNotEqual(job.code, 0, job)
-        self.assertTrue(job.lines("critical: the last owner of this store died inside a callback"), job)
+        self.assertTrue(job.lines("critical: a callback or a deleter destroyed the last owner of this store"), job)
         self.assertFalse(job.lines("terminate called"), job)
 
     def test_a_rank_that_fails_by_itself_says_internal_and_to_the_others_it_is_lost(self):

@@ -47,8 +47,8 @@ class GpuTrouble(unittest.TestCase):
 
     def test_a_copy_that_hangs_is_an_error_at_the_time_limit(self):
         run = job("sum", GPU_TROUBLE="cuMemcpyDtoHAsync#5=hang", TUTTI_TIMEOUT_SECONDS="3", GPU_TROUBLE_STAYS="6")
-        self.check_all_caught(run, [1], "internal: .*rank 1 failed: the GPU has not ended a copy for 3")
-        self.check_all_caught(run, [0, 2], "peer_lost: .*rank 1.*the GPU has not ended a copy")
+        self.check_all_caught(run, [1], "internal: .*rank 1 failed: the GPU has finished neither a copy .* within 3")
+        self.check_all_caught(run, [0, 2], "peer_lost: .*rank 1.*the GPU has finished neither a copy")
 
     def test_a_rank_that_is_killed_while_the_GPU_copies_is_named_by_the_others(self):
         run = job("kill", STANDIN_GPU=SLOW)
@@ -61,8 +61,8 @@ class GpuTrouble(unittest.TestCase):
 
     def test_a_launch_of_NCCL_that_hangs_is_an_error_at_the_time_limit(self):
         run = job_over_nccl("sum", GPU_TROUBLE="ncclSend#9=hang", TUTTI_TIMEOUT_SECONDS="3", GPU_TROUBLE_STAYS="6")
-        self.check_all_caught(run, [0, 1, 2], "(internal|peer_lost): .*the GPU has not ended a copy for 3.*over NCCL "
-                              "between ranks 0, 1, 2")
+        self.check_all_caught(run, [0, 1, 2], "(internal|peer_lost): .*the GPU has finished neither a copy .* within 3"
+                              ".*over NCCL between ranks 0, 1, 2")
 
     def test_a_store_ends_though_NCCL_does_not_abort_what_hangs(self):
         run = job_over_nccl("sum", GPU_TROUBLE="ncclSend#9=late:6 ncclCommAbort#1=hang", GPU_TROUBLE_STAYS="6")

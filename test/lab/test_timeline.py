@@ -199,7 +199,7 @@ class Timeline(unittest.TestCase):
     def test_a_rank_whose_disk_fills_up_costs_its_own_part_alone(self):
         job = run_in("3", TIMELINE_JOB, "full", "1", TUTTI_TIMELINE=self.path)
         self.assertIn(f"cannot write the timeline's part {self.path}.1.part: File too large", job.output)
-        self.assertIn(f"the timeline {self.path} lacks rank 1 of this host, whose part was not written whole",
+        self.assertIn(f"the timeline {self.path} lacks rank 1 of this host, which could not write its whole part",
                       job.output)
         self.assertEqual(self.files(), ["trace.json"])
         self.assertEqual(sorted(Trace(self.path).about), [0, 2])

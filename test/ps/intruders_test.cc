@@ -264,8 +264,8 @@ TEST_CASE("a frame that is not a worker's ends its connection and is logged by a
   }
   worker.finish();
   CHECK(job.ends() == std::vector<std::string>{"", ""});
-  CHECK_THAT(log.text(), Contains("server 0 has closed 1 connection of worker 0: frame 0 was "
-                                  "refused: it is not authentic (127.0.0.1:"));
+  CHECK_THAT(log.text(), Contains("server 0 has closed 1 connection of worker 0: frame 0 is not "
+                                  "authentic (127.0.0.1:"));
 }
 
 TEST_CASE("a worker that brings less than it says is told, and heard no more") {
@@ -274,8 +274,8 @@ TEST_CASE("a worker that brings less than it says is told, and heard no more") {
   const Bytes init = Intruder::init_of("w");
   const Bytes half(init.begin(), init.end() - 2);
   CHECK_THAT(worker.said_to(packet(1, half), 0),
-             Contains("worker 0 is heard no more") &&
-                 Contains("a init of 2 bytes, where there should be 4"));
+             Contains("reads no more of worker 0") &&
+                 Contains("a init brings 2 bytes, but should bring 4"));
   worker.finish();
   CHECK(job.ends() == std::vector<std::string>{"", ""});
 }

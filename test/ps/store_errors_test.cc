@@ -41,7 +41,7 @@ TEST_CASE("workers that disagree all get the same mismatch, and the store lives 
     return text + " / " + text_of(values);
   });
   CHECK(said[0] == said[1]);
-  CHECK_THAT(said[0], Contains("mismatch: key 'g': workers 1 said something else") &&
+  CHECK_THAT(said[0], Contains("mismatch: key 'g': the calls of workers 1 differ") &&
                           Contains("f32 (2)") && Contains("f32 (3)") && Contains("/ 2"));
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("a durable server that cannot be reached for a time is waited for") {
   CHECK_THAT(log.text(), Contains("worker 0 waits for server 0") &&
                              Contains("cannot connect to 255.255.255.255"));
   CHECK_THAT(said,
-             Contains("peer_lost: server 0 is lost") && Contains("not started again in time"));
+             Contains("peer_lost: server 0 is lost") && Contains("did not come back in time"));
 }
 
 TEST_CASE(

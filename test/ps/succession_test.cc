@@ -73,7 +73,7 @@ TEST_CASE("each store of a job has the type that its workers ask for, and each w
   std::thread second([&] { other = mismatch("dist_async"); });
   const std::string one = mismatch("dist_sync");
   second.join();
-  CHECK_THAT(one, StartsWith("mismatch: ") && Contains("all ask for the same"));
+  CHECK_THAT(one, StartsWith("mismatch: ") && Contains("all workers must ask for the same"));
   CHECK_THAT(other, StartsWith("mismatch: "));
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("a second store beside an open one is refused at once, and the first w
   const std::string error = error_of([] { KVStore::create("dist_async", LocalJob::options()); });
   CHECK(Clock::now() - begun < std::chrono::seconds(5));
   CHECK_THAT(error, StartsWith("invalid_argument: this process has a store") &&
-                        Contains("close that store first") && Contains("Python has freed it"));
+                        Contains("close that store first") && Contains("Python frees it"));
   CHECK(init_and_sum(*first) == "1");
   first->close();
   // It is closed, though the object is there.

@@ -111,7 +111,7 @@ class KilledServers(DurableCase):
         servers[1].kill()
         for one in workers:
             self.assertEqual(one.end(), 42, str(job))
-            self.assertRegex(one.text, r"caught peer_lost: server 1 is lost: .* not started again in time.*key '")
+            self.assertRegex(one.text, r"caught peer_lost: server 1 is lost: .* did not come back in time.*key '")
 
     def test_without_durable_a_killed_server_is_lost_at_once(self):
         job = self.job(servers=1)
@@ -134,7 +134,7 @@ class KilledServers(DurableCase):
         for words in ((), ("--state", self.folder / "b", "--durable", "each")):
             other = job.start_server(0, *words)
             self.assertEqual(other.end(), 2, str(job))
-            self.assertRegex(other.text, "server 0 is waited for with the state that it kept of this job, and this "
+            self.assertRegex(other.text, "the job waits for server 0 with the state that it kept of this job, but this "
                                          "process brings no state")
         again = job.start_server(0, "--state", self.folder / "a", "--durable", "each")
         self.check_all_ended_well(job, workers + [again, job.scheduler])
@@ -287,7 +287,7 @@ class OtherJobs(DurableCase):
         job = self.job(servers=1)
         server = job.start_server(0, "--state", self.folder / "old")
         self.assertEqual(server.end(), 2, str(job))
-        self.assertRegex(server.text, "has the state of 2 servers, and this job has 1; .*--restore")
+        self.assertRegex(server.text, "has the state of 2 servers, but this job has 1; .*--restore")
 
     def test_servers_of_which_one_has_lost_its_state_do_not_begin(self):
         self.first_job(2, 1)
@@ -355,7 +355,7 @@ class Misuse(DurableCase):
                             (("--state", "x", "--durable", "always"), "it takes each, seconds N or off"),
                             (("--state", "x", "--durable", "seconds", "0"), "a whole number from 1"),
                             (("--sate", "x"), "unknown option --sate.*--state"),
-                            (("--state",), "--state needs something behind it"),
+                            (("--state",), "--state needs a value behind it"),
                             (("--state", "/dev/null/x"), "cannot be used"),
                             (("--state", self.folder, "--restore", "/nowhere"), "/nowhere")):
             with self.subTest(words=words):

@@ -123,7 +123,7 @@ class LastStates(KeptStatesCase):
         code, err = self.end_of(process)
         self.assertEqual(code, 128 + signal.SIGINT, err)
         self.assertIn("server-0-of-1.checkpoint-1", self.kept(), err)
-        self.assertRegex(err, f"server 0 on .* {UNWRITTEN}: {self.folder} may have an earlier one")
+        self.assertRegex(err, f"server 0 on .* {UNWRITTEN}: {self.folder} may have an earlier state")
 
     def test_a_server_that_is_killed_meanwhile_is_not_taken_for_one_that_has_written_it(self):
         process = self.start("-n", 1, "-s", 1, *LOCAL, *SLOWLY, "--server-state", self.folder, STEPS, "dist_sync",
@@ -135,7 +135,7 @@ class LastStates(KeptStatesCase):
         self.kill("server", 0)
         code, err = self.end_of(process)
         self.assertEqual(code, 1, err)
-        self.assertRegex(err, f"server 0 on .* {UNWRITTEN}: {self.folder} may have an earlier one")
+        self.assertRegex(err, f"server 0 on .* {UNWRITTEN}: {self.folder} may have an earlier state")
 
     def test_a_durable_server_has_it_already(self):
         words = ("--server-state", self.folder, "--durable", "each")

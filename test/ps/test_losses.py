@@ -63,7 +63,7 @@ class Losses(LossCase):
     def test_losing_messages_for_good_is_refused(self):
         job = self.job(PS_DROP_MSG="10")
         self.assertEqual(job.scheduler.end(), 2, str(job))
-        self.assertIn("set PS_RESEND=1 too", job.scheduler.text)
+        self.assertIn("set PS_RESEND=1, too", job.scheduler.text)
 
 
 class Verbose(LossCase):

@@ -90,7 +90,7 @@ class Place(JobCase):
         self.assertIn("Set TUTTI_JOB_KEY for all processes of the job", stranger.text)
         worker = self.start("worker", steps, **place)
         self.assertEqual([one.end() for one in (worker, server, scheduler)], [0, 0, 0], str(worker))
-        self.assertRegex(scheduler.text, "the job has no TUTTI_JOB_KEY: .* lets in processes of this user alone")
+        self.assertRegex(scheduler.text, "the job has no TUTTI_JOB_KEY: .* only processes of this user")
 
 
 class Misuse(unittest.TestCase):
@@ -119,11 +119,11 @@ class Misuse(unittest.TestCase):
                  "DMLC_NUM_SERVER": "1", "TUTTI_JOB_KEY": "5a" * 31 + "5b"}
         self.assertIn("descriptor 1000 is no TCP socket that listens",
                       self.said("--role", "scheduler", "--listen-fd", "1000", **place))
-        self.assertIn("is for the scheduler alone", self.said("--role", "server", "--listen-fd", "1000", **place))
+        self.assertIn("is only for the scheduler", self.said("--role", "server", "--listen-fd", "1000", **place))
 
     def test_an_option_needs_something_behind_it(self):
         for option in OPTIONS:
-            self.assertIn(f"{option} needs something behind it", self.said(option))
+            self.assertIn(f"{option} needs a value behind it", self.said(option))
 
     def test_help_names_every_option_beside_its_variable(self):
         said = subprocess.run([SERVER, "--help"], text=True, capture_output=True, timeout=30, check=True).stdout

@@ -131,7 +131,7 @@ class SuccessiveStores(unittest.TestCase):
                     time.sleep(0.5)
                     self.workers[2].kill()
                 for worker in self.workers[:2]:
-                    died = f"worker 2 \\(process {self.workers[2].process.pid} on .*\\) has ended since the store"
+                    died = f"worker 2 \\(process {self.workers[2].process.pid} on .*\\) has ended since the job's last"
                     self.assertRegex(str(worker.hear(AT_ONCE)), f"caught peer_lost: .*{died}", str(self.job))
                 self.check_all_end(1)
 

@@ -104,7 +104,7 @@ TEST_CASE("integers and strings are not mixed as keys") {
     kv.init({3}, {tensor(value)});
     return error_of([&] { kv.init({"w"}, {tensor(value)}); });
   });
-  CHECK_THAT(said[0], Contains("invalid_argument: key 'w' is a string, but key 3"));
+  CHECK_THAT(said[0], Contains("invalid_argument: key 'w' is a string, but the earlier key 3"));
 }
 
 TEST_CASE("a missing method says what to call instead") {
@@ -122,8 +122,8 @@ TEST_CASE("a missing method says what to call instead") {
                "every worker the same number of steps") &&
           Contains("reduce_scatter is not supported by store type 'dist_sync'; instead, call "
                    "pushpull, and take this rank's shard") &&
-          Contains("allgather is not supported by store type 'dist_sync'; instead, call "
-                   "pushpull with a tensor of zeros but for this rank's shard"));
+          Contains("allgather is not supported by store type 'dist_sync'; instead, call pushpull "
+                   "with a tensor that is 0 outside this rank's shard"));
 }
 
 TEST_CASE("a small urgent tensor is done before a large one that was called first") {

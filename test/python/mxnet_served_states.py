@@ -97,8 +97,8 @@ class Loading(States):
         if self.rank == 0:
             with open(OF_TRAINER, "rb") as file, open(damaged, "wb") as part:
                 part.write(file.read().replace(b"tutti, sealed", b"tutti, broken"))
-        for path, words in ((OF_STORE, "states of optimizer 'adam', and the store's is 'sgd'"),
-                            (f"{FOLDER}/none", "none"), (damaged, "damaged: not a file that tutti wrote")):
+        for path, words in ((OF_STORE, "states of optimizer 'adam', but the store's optimizer is 'sgd'"),
+                            (f"{FOLDER}/none", "none"), (damaged, "damaged: tutti did not write this file")):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self.refused(lambda path=path: kv.load_optimizer_states(self.path(path)), words,

@@ -26,7 +26,7 @@ try:
 except tutti.MismatchError as error:
     os.write(1, f"{error}\\n".encode())
 """
-REFUSED = r"MPI sees 1 process but the launcher started 2 \(\w+=2\).*type instead: mpirun -n 2 PROGRAM, .* Open MPI"
+REFUSED = r"MPI sees 1 process, but the launcher started 2 \(\w+=2\).*type instead: mpirun -n 2 PROGRAM, .* Open MPI"
 
 
 class Elsewhere(unittest.TestCase):

@@ -23,7 +23,7 @@ class Stores(unittest.TestCase):
         for turn, kind in enumerate(("dist_sync", "dist_async", "dist_sync", "dist_sync")):
             with self.subTest(turn):
                 kv = tutti.create(kind, key_timeout=30)
-                with self.assertRaisesRegex(tutti.InvalidArgumentError, "has a store .* is still open.* kv.close"):
+                with self.assertRaisesRegex(tutti.InvalidArgumentError, "has a store .* still open.* kv.close"):
                     tutti.create("dist_sync")
                 value = np.full(2, 5, np.float32)
                 kv.init("w", value)

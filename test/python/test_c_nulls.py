@@ -120,7 +120,7 @@ class Nulls(unittest.TestCase):
                 else:
                     self.assertEqual(answer, INVALID_ARGUMENT)
                 self.assertTrue(untouched)
-                words = "without memory" if (function, name) == MEMORY else f"{function}: {name} is a null pointer"
+                words = "has no memory" if (function, name) == MEMORY else f"{function}: {name} is a null pointer"
                 self.assertIn(words, self.said())
                 self.assertEqual(self.lib.tutti_last_error().contents.code, INVALID_ARGUMENT)
 

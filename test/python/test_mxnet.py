@@ -137,14 +137,14 @@ class MXNet(ServedExamples, Examples, OverSsh, Script, Endings):
         for role in ("server", "scheduler"):
             code, _, err = self.outcome(["env", f"DMLC_ROLE={role}", self.python, "-m", "tutti", UNCHANGED])
             self.assertEqual(code, 2, err)
-            self.assertIn(f"DMLC_ROLE={role} asks for a {role}, and this program is a worker; start `tutti-server`",
+            self.assertIn(f"DMLC_ROLE={role} asks for a {role}, but this program is a worker; start `tutti-server`",
                           err)
 
     def test_an_exception_ends_a_program_though_the_engine_still_computes(self):
         code, _, err = self.launched(3, HERE / "mxnet_ends.py", "raises_while_it_computes")
         self.assertEqual(code, 1, err)
         self.assertIn("ValueError: what went wrong", err)
-        self.assertIn("error: a store was still open when the process ended with status 1: it is left as it is", err)
+        self.assertIn("error: a store was still open when the process ended with status 1: it stays open", err)
         for words in ("Signal: ", "terminate called", "Exception ignored"):
             self.assertNotIn(words, err)
 

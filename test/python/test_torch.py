@@ -119,7 +119,7 @@ class Promises:
                    "dist.init_process_group('tutti', store=dist.HashStore(), rank=0, world_size=2)")
         code, _, err = self.outcome("env", "RANK=0", "WORLD_SIZE=2", self.python, "-c", program)
         self.assertEqual(code, 1)
-        self.assertIn("MPI sees 1 process but the launcher started 2", err)
+        self.assertIn("MPI sees 1 process, but the launcher started 2", err)
         self.assertIn("type instead: mpirun -n 2", err)
 
     def test_a_group_over_some_of_mpiruns_processes_is_refused_with_what_to_type(self):

@@ -70,7 +70,8 @@ Tensor Memory::tensor() const {
   char* const data = static_cast<char*>(tensor.data) + tensor.byte_offset;
   const std::optional<DType> dtype = dtype_of(tensor.dtype);
   if (!dtype)
-    throw Error(ErrorCode::unsupported, "an MXNet array of a dtype that tutti does not have");
+    throw Error(ErrorCode::unsupported,
+                "tutti does not have the dtype of this MXNet array; convert the array with astype");
   return {data, shape, *dtype, {Device::Kind::cpu, tensor.device.device_id}};
 }
 
@@ -111,7 +112,7 @@ Memory Library::memory(Handle array) const {
   if (type == gpu)
     throw Error(ErrorCode::unsupported,
                 "an MXNet array on gpu(" + std::to_string(device) +
-                    "): arrays on GPUs are not exchanged yet; bring it to the CPU");
+                    "): tutti does not exchange MXNet's arrays on GPUs; copy the array to the CPU");
   if (lay_out_ != nullptr) lay_out_(chunk_of(array));
   void* dlpack = nullptr;
   check(to_dlpack_(array, &dlpack), "give an array's memory");

@@ -12,7 +12,7 @@ constexpr std::size_t number_bytes = 8;
 
 [[noreturn]] void refuse_archive(const char* what) {
   throw Error(ErrorCode::invalid_argument,
-              std::string("this is not what a server writes of its state: ") + what);
+              std::string("no server writes its state like this: ") + what);
 }
 
 }  // namespace

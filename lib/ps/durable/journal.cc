@@ -45,8 +45,8 @@ void Journal::append(net::ConstBytes head, net::ConstBytes body) {
 
 void Journal::write() {
   if (has_failed_) {
-    throw Error(ErrorCode::internal,
-                fmt::format("cannot write {}: it has failed before", base::printable(path_)));
+    throw Error(ErrorCode::internal, fmt::format("cannot write {}, because an earlier write failed",
+                                                 base::printable(path_)));
   }
   if (!file_->append(unwritten_)) fail();
   bytes_ += unwritten_.size();

@@ -91,8 +91,8 @@ void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBy
     if (!journals_.contains(each) && each == last) return;
     if (!journals_.contains(each)) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} is missing, and a later one is there; put it back, or remove the "
-                              "later ones to go on from what was before them",
+                  fmt::format("the journal {} is missing, but a later one is there; put it back, "
+                              "or remove the later journals to go on from the state before them",
                               base::printable(disk_->path(journal(each)))));
     }
     JournalReader reader(*disk_, journal(each), job);
@@ -102,7 +102,7 @@ void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBy
     if (!reader.is_torn() || each != last) continue;
     base::log().warn(
         "the end of {} had not reached the disk, and is left out; with --durable each no worker "
-        "has been told otherwise",
+        "has been told that it was applied",
         disk_->path(journal(each)));
   }
 }
@@ -115,14 +115,14 @@ void StateFiles::check_follows(const JournalPlace& said, const JournalPlace& bef
   const std::string later = base::printable(disk_->path(journal(generation)));
   if (said.id != before.id) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} does not follow {}: one of them was put there later; put back what "
-                            "was there",
+                fmt::format("the journal {} does not follow {}: one of them has been replaced; "
+                            "put the original file back",
                             later, earlier));
   }
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} has been cut short, and a later one is there: it has {} whole "
-                          "records, and had {} when {} was begun; put it back, or remove the later "
-                          "ones to go on from what was before them",
+              fmt::format("the journal {} has been cut short, and a later one is there: it has "
+                          "{} whole records, and had {} when {} was begun; put the whole file "
+                          "back, or remove the later journals to go on from the state before them",
                           earlier, before.records, said.records, later));
 }
 

@@ -78,8 +78,9 @@ void check_count(const base::Disk& disk, int servers) {
   const std::set<int> counts = server_counts(disk);
   if (counts.empty() || counts.contains(servers)) return;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("the folder {0} has the state of {1} servers, and this job has {2}; to "
-                          "spread it over {2}, give an empty folder, and --restore {0}",
+              fmt::format("the folder {0} has the state of {1} servers, but this job has {2}; to "
+                          "spread the state over {2} servers, give an empty folder, and "
+                          "--restore {0}",
                           base::quoted(disk.path()), fmt::join(counts, " and of "), servers));
 }
 
@@ -99,8 +100,8 @@ base::Fd locked(const base::PosixDisk& disk, int rank, int servers) {
   reason = errno;
   if (reason == EWOULDBLOCK) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("another process uses the state {}; does the server still run, or have "
-                            "two the same DMLC_RANK?",
+                fmt::format("another process uses the state {}; is the server still running, or "
+                            "do two servers have the same DMLC_RANK?",
                             path));
   }
   throw Error(ErrorCode::invalid_argument,

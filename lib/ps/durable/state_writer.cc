@@ -41,7 +41,7 @@ bool ForkedWriter::start(const std::string& name, const State& state) {
   if (!base::watch_process(server)) return false;
   const pid_t child = ::fork();
   if (child < 0) {
-    base::log().error("no process can be started to write a checkpoint: {}",
+    base::log().error("the server cannot start a process that writes a checkpoint: {}",
                       std::generic_category().message(errno));
   }
   name_ = name;
@@ -55,7 +55,7 @@ bool ForkedWriter::start(const std::string& name, const State& state) {
     write_state(disk_, name, state);
     ::_exit(0);
   } catch (const std::exception& error) {
-    base::log().error("no checkpoint was written: {}", error.what());
+    base::log().error("the server could not write a checkpoint: {}", error.what());
     ::_exit(1);
   }
 }

@@ -33,8 +33,8 @@ Storage::Storage(const Durability& durability, int rank, int servers, StatePlace
   files_.remove_unfinished();
   if (files_.has_state() || generation_ == 0) return;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("the checkpoint {} is missing, and the journal that follows it is there; "
-                          "put it back, or give an empty folder to begin anew",
+              fmt::format("the checkpoint {} is missing, but the journal that follows it is "
+                          "there; put the checkpoint back, or give an empty folder to begin anew",
                           base::printable(place_.disk->path(files_.checkpoint(generation_)))));
 }
 
@@ -142,7 +142,7 @@ void Storage::clean_up() {
     files_.remove_before(generation_);
     files_.remove_unfinished();
   } catch (const Error& error) {
-    base::log().warn("files that the state does not need any more may be left: {}", error.what());
+    base::log().warn("files that the state no longer needs may be left behind: {}", error.what());
   }
 }
 
@@ -207,7 +207,7 @@ bool Storage::writer_has_ended() {
 void Storage::reap() {
   if (!is_writing_ || !writer_has_ended()) return;
   if (is_written()) return take_for_state(writing_);
-  base::log().error("the checkpoint {} failed; what came before it is kept",
+  base::log().error("the server could not write the checkpoint {}; it keeps the older files",
                     base::printable(place_.disk->path(writing_)));
   put_off_checkpoint();
 }

@@ -94,8 +94,8 @@ void read_listener(const EnvironmentReader& reader, Job& job) {
   if (!number) return;
   if (job.role != Role::scheduler) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} (--listen-fd) is for the scheduler alone, which takes over a "
-                            "socket that listens already; leave it out",
+                fmt::format("{} (--listen-fd) is only for the scheduler, which takes over a "
+                            "socket that already listens; leave it out",
                             name));
   }
   job.listener = static_cast<int>(*number);
@@ -108,8 +108,8 @@ void read_heartbeat(const EnvironmentReader& reader, Job& job) {
   if (2 * *job.heartbeat_interval <= *job.heartbeat_timeout) return;
   throw Error(
       ErrorCode::invalid_argument,
-      fmt::format("PS_HEARTBEAT_INTERVAL={} and PS_HEARTBEAT_TIMEOUT={} contradict each "
-                  "other: at least two heartbeats fit into the timeout",
+      fmt::format("PS_HEARTBEAT_INTERVAL={} and PS_HEARTBEAT_TIMEOUT={} contradict each other: "
+                  "at least two heartbeats must fit into the timeout",
                   reader.text("PS_HEARTBEAT_INTERVAL"), reader.text("PS_HEARTBEAT_TIMEOUT")));
 }
 
@@ -125,12 +125,12 @@ void read_resending(const EnvironmentReader& reader, Job& job) {
   if (job.faults.drop + job.faults.delay + job.faults.duplicate > 100) {
     throw Error(ErrorCode::invalid_argument,
                 "PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG are per cent of all messages, "
-                "and more than 100 together");
+                "but add up to more than 100");
   }
   if (resend || !job.faults.any()) return;
   throw Error(ErrorCode::invalid_argument,
-              "PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG, which are for tests, lose messages "
-              "for good where nothing sends them again; set PS_RESEND=1 too");
+              "PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG, which are for tests, lose "
+              "messages for good if nothing sends them again; set PS_RESEND=1, too");
 }
 
 }  // namespace

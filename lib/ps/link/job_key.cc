@@ -47,8 +47,8 @@ net::Secret parsed(std::string_view hex, const std::string& where) {
   }
   if (std::ranges::count(bytes, bytes.front()) == std::ssize(bytes)) {
     refuse_key(
-        fmt::format("{} is not usable: it repeats one byte, so that everybody can guess it; "
-                    "make a key at random, as `openssl rand -hex 32` does",
+        fmt::format("{} is not usable: it repeats one byte, so anybody can guess it; make a "
+                    "random key, as `openssl rand -hex 32` does",
                     where));
   }
   return net::make_secret(bytes);
@@ -73,8 +73,9 @@ std::string read_key(const KeyFile& key) {
   }
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     refuse_key(
-        fmt::format("{} is not usable: its mode is {:04o}, and others than its owner may use "
-                    "it; chmod 600 it, and make a new key, which they cannot have read",
+        fmt::format("{} is not usable: its mode is {:04o}, so other users than its owner may "
+                    "read or write it; chmod 600 it, and make a new key, because they may have "
+                    "read this one",
                     key.where, status.st_mode & 07777U));
   }
   char raw[digits + 2];  // and a line's end, and one to see that there is more
@@ -204,8 +205,8 @@ std::optional<net::Secret> secret_of(const std::optional<std::string>& key,
   const net::Secret in_file = secret_in(opened);
   if (secret && *secret != in_file) {
     refuse_key(
-        "TUTTI_JOB_KEY and TUTTI_JOB_KEY_FILE are both set, and give different keys; set one of "
-        "them");
+        "TUTTI_JOB_KEY and TUTTI_JOB_KEY_FILE are both set, and name different keys; set only "
+        "one of them");
   }
   return in_file;
 }

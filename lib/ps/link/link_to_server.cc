@@ -20,7 +20,7 @@ std::optional<Rooms> rooms_of(const net::ProvenPeer& server, const base::Patienc
     return std::optional<Rooms>(net::receive_descriptor(server.socket, who, patience));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::internal) throw;
-    base::log().warn("no memory is shared with {}: {}", who, error.what());
+    base::log().warn("this worker shares no memory with {}: {}", who, error.what());
     return std::nullopt;
   }
 }

@@ -26,7 +26,7 @@ SharedMemory new_memory(int worker) {
     auto mapping = base::map_file(file, shared_bytes);
     return {std::move(file), std::move(mapping)};
   } catch (const Error& error) {
-    base::log().warn("no memory is shared with worker {}: {}", worker, error.what());
+    base::log().warn("this server shares no memory with worker {}: {}", worker, error.what());
     return {};
   }
 }
@@ -81,7 +81,7 @@ void LinkToWorker::find_elements(ToServer& request, const net::Parcel& parcel) c
     return;
   }
   check(*said->room);
-  if (!said->data.empty()) throw Error(ErrorCode::internal, "elements in two places");
+  if (!said->data.empty()) throw Error(ErrorCode::internal, "a message has elements in two places");
   said->place = {shared_->data() + said->room->offset, said->room->bytes};
   said->data = said->place.first(said->room->filled);
   said->keeper = shared_;
@@ -90,7 +90,8 @@ void LinkToWorker::find_elements(ToServer& request, const net::Parcel& parcel) c
 void LinkToWorker::check(const Room& room) const {
   const std::uint64_t size = shared_ ? shared_->size() : 0;
   if (room.offset <= size && room.bytes <= size - room.offset) return;
-  throw Error(ErrorCode::internal, fmt::format("a room of {} bytes at {}, in {} bytes of memory",
+  throw Error(ErrorCode::internal, fmt::format("a room of {} bytes at {} does not fit in {} "
+                                               "bytes of memory",
                                                room.bytes, room.offset, size));
 }
 

@@ -41,8 +41,8 @@ Encoding encoding_named(std::string_view kind) {
     names.push_back(name(encoding));
   }
   throw Error(ErrorCode::unsupported,
-              fmt::format("gradient compression {} is not known{}; parameter servers know 'none', "
-                          "'fp16', 'bf16', '2bit' and '1bit'",
+              fmt::format("gradient compression {} is not known{}; parameter servers have "
+                          "'none', 'fp16', 'bf16', '2bit' and '1bit'",
                           base::quoted(kind), base::suggestion(kind, names)));
 }
 

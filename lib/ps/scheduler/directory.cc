@@ -116,7 +116,7 @@ Located Directory::locate(const Locate& asked) {
   for (const Locate::Value& value : asked.values) {
     if (!keys.insert(value.key).second) {
       throw Error(ErrorCode::internal,
-                  fmt::format("key {} was asked for twice at once", value.key.describe()));
+                  fmt::format("one request asks for key {} twice", value.key.describe()));
     }
     largest_first.push_back(&value);
   }
@@ -126,7 +126,7 @@ Located Directory::locate(const Locate& asked) {
     if (placed_.contains(value->key)) continue;
     if (placed_.size() >= most_keys) {
       throw Error(ErrorCode::internal,
-                  fmt::format("the job has {} keys, and no more may be made", placed_.size()));
+                  fmt::format("the job has {} keys, and may have no more", placed_.size()));
     }
     const std::string shortage = shortage_for(*value);
     if (!shortage.empty()) throw Error(ErrorCode::internal, shortage);

@@ -205,8 +205,8 @@ void Registry::give_up_on_server(int rank, base::Clock::duration limit) {
   Lost lost = std::move(it->second);
   away_.erase(it);
   lost.reason += fmt::format(
-      ", and it was not started again in time: a server reads its state before it comes back, "
-      "within {}",
+      ", and did not come back in time: a server that is started again must read its state and "
+      "come back within {}",
       base::create_limit(limit));
   announce(lost);
 }
@@ -242,7 +242,7 @@ std::vector<int> Registry::servers_not_ready() const {
 void Registry::give_up_beginning(base::Clock::duration limit) {
   const std::vector<int> awaited = servers_not_ready();
   refuse_all({ErrorCode::timeout,
-              fmt::format("server{} {} did not write what the job begins with within {}",
+              fmt::format("server{} {} did not write the state with which the job begins within {}",
                           awaited.size() == 1 ? "" : "s", fmt::join(awaited, ", "),
                           base::key_limit(limit)),
               {}});
@@ -294,8 +294,8 @@ std::string Registry::missing() const {
 void Registry::give_up_waiting() {
   const std::string text = fmt::format(
       "the scheduler gave up waiting{}: {} of {} workers and {} of {} servers have come; are the "
-      "others running, not stopped nor busy before their create, do they reach this scheduler, and "
-      "do they have the job's TUTTI_JOB_KEY? (The wait is create_timeout, "
+      "others running, and not stopped or busy before their create? Do they reach this "
+      "scheduler, and do they have the job's TUTTI_JOB_KEY? (The wait is create_timeout, "
       "TUTTI_CREATE_SECONDS.){}{}",
       missing(), count(Role::worker), size_.workers, count(Role::server), size_.servers,
       gone_.empty() ? "" : " ", fmt::join(gone_, "; "));

@@ -43,14 +43,15 @@ std::optional<Failure> Registry::disagreement(const Register& said) const {
   if (said.version != version()) {
     return Failure{
         ErrorCode::mismatch,
-        fmt::format("{} is tutti {}, and the scheduler {}; install one version everywhere", who,
-                    base::printable(said.version, 64), version()),
+        fmt::format("{} runs tutti {}, but the scheduler runs {}; install one version everywhere",
+                    who, base::printable(said.version, 64), version()),
         {}};
   }
   if (said.workers != size_.workers || said.servers != size_.servers) {
     return Failure{ErrorCode::mismatch,
-                   fmt::format("{} was started with DMLC_NUM_WORKER={} and DMLC_NUM_SERVER={}, and "
-                               "the scheduler with {} and {}",
+                   fmt::format("{} was started with DMLC_NUM_WORKER={} and DMLC_NUM_SERVER={}, "
+                               "but the scheduler with {} and {}; start all processes with the "
+                               "same numbers",
                                who, said.workers, said.servers, size_.workers, size_.servers),
                    {}};
   }
@@ -58,8 +59,9 @@ std::optional<Failure> Registry::disagreement(const Register& said) const {
     if (other.said.role != said.role) continue;
     if (said.role == Role::worker && !is_same_kind(other.said, said)) {
       return Failure{ErrorCode::mismatch,
-                     fmt::format("{} asks for {}, and worker {} for {}; all ask for the same", who,
-                                 kind_of(said), other.rank, kind_of(other.said)),
+                     fmt::format("{} asks for {}, but worker {} asks for {}; all workers must "
+                                 "ask for the same",
+                                 who, kind_of(said), other.rank, kind_of(other.said)),
                      {}};
     }
   }
@@ -79,8 +81,8 @@ std::optional<Failure> Registry::disagreement_of_states(const Register& said) co
   if (agree || other == nullptr) return std::nullopt;
   return Failure{
       ErrorCode::mismatch,
-      fmt::format("server {} brings {}, and server {} {}{}: all servers start with what they kept "
-                  "of one job, or all with empty folders",
+      fmt::format("server {} brings {}, and server {} brings {}{}: all servers must begin with "
+                  "the states of one job, or all with empty folders",
                   said.rank, state_of(said), other->rank, state_of(other->said),
                   state_of(said) == state_of(other->said) ? ", but of another" : ""),
       {}};
@@ -89,13 +91,16 @@ std::optional<Failure> Registry::disagreement_of_states(const Register& said) co
 /// The failure that keeps only this node out; nothing if there is none.
 std::optional<Failure> Registry::objection(const Register& said) const {
   if (said.role == Role::scheduler) {
-    return Failure{ErrorCode::invalid_argument, "a scheduler is running here already", {}};
+    return Failure{ErrorCode::invalid_argument,
+                   "another scheduler is already running here; stop "
+                   "it, or choose another DMLC_PS_ROOT_PORT",
+                   {}};
   }
   if (is_awaited(said)) return objection_to_return(said);
   if (said.durable && find(said.role, said.rank) != nullptr) {
     return Failure{ErrorCode::invalid_argument,
-                   fmt::format("server {} is there already; give each server that has a state its "
-                               "own DMLC_RANK",
+                   fmt::format("the job already has a server {}; give each server that keeps a "
+                               "state its own DMLC_RANK",
                                said.rank),
                    {}};
   }
@@ -111,13 +116,13 @@ std::optional<Failure> Registry::objection_to_more(const Register& said) const {
   if (said.role == Role::worker && lost != lost_workers_.end()) {
     return Failure{
         ErrorCode::invalid_argument,
-        fmt::format("worker {} of this job is lost; a running job takes none back: start "
-                    "the whole job again",
+        fmt::format("worker {} of this job is lost, and a running job takes no worker back: "
+                    "start the whole job again",
                     lost->rank),
         {}};
   }
   return Failure{ErrorCode::invalid_argument,
-                 fmt::format("the job has its {} {}{} already; start no more, or raise {}", wanted,
+                 fmt::format("the job already has its {} {}{}; start no more, or raise {}", wanted,
                              name(said.role), wanted == 1 ? "" : "s",
                              said.role == Role::worker ? "DMLC_NUM_WORKER" : "DMLC_NUM_SERVER"),
                  {}};
@@ -141,8 +146,8 @@ bool Registry::is_awaited(const Register& said) const {
 std::optional<Failure> Registry::objection_to_return(const Register& said) const {
   if (said.durable && brings(said, job_to_come_back_with())) return std::nullopt;
   return Failure{ErrorCode::invalid_argument,
-                 fmt::format("server {0} is waited for with {1}, and this process brings {2}; "
-                             "start it with the --state that server {0} had",
+                 fmt::format("the job waits for server {0} with {1}, but this process brings "
+                             "{2}; start it with the --state that server {0} had",
                              said.rank,
                              begun_              ? "the state that it kept of this job"
                              : begins_with_ == 0 ? "an empty folder, as it began"

@@ -103,8 +103,8 @@ class Scheduler {
             new_id) {
     if (!job.has_secret) {
       base::log().warn(
-          "the job has no TUTTI_JOB_KEY: it stays on this machine, and lets in "
-          "processes of this user alone");
+          "the job has no TUTTI_JOB_KEY: it stays on this machine, and only processes of this "
+          "user can join it");
     }
     poller_.add(reception_.descriptor(), scheduler_reception_token);
     poller_.add(termination_.descriptor(), scheduler_signal_token);

@@ -167,8 +167,8 @@ void Stores::call_servers() {
 void Stores::refuse_without(const std::vector<Present>& gone) {
   registry_->refuse_all(
       {ErrorCode::peer_lost,
-       fmt::format("{} {} ended since the store before was closed, and a store needs all {} "
-                   "workers of the job: each creates as many as the others",
+       fmt::format("{} {} ended since the job's last store was closed, and a store needs all {} "
+                   "workers of the job: let every worker create the same number of stores",
                    text_of(gone), gone.size() == 1 ? "has" : "have", former_.size()),
        ranks_of(gone)});
 }
@@ -181,8 +181,8 @@ void Stores::give_up_waiting(base::Clock::duration limit) {
   }
   registry_->refuse_all(
       {ErrorCode::timeout,
-       fmt::format("{} {} not created another store within {}, as the others have: each store of a "
-                   "job is one of all its workers",
+       fmt::format("{} {} not created another store within {}, but the other workers have: all "
+                   "workers of a job must create each store",
                    text_of(missing), missing.size() == 1 ? "has" : "have",
                    base::create_limit(limit)),
        ranks_of(missing)});

@@ -36,8 +36,8 @@ StateHead head_in(ArchiveReader& from) {
   if (number != format) {
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("this state was written by tutti {}, and this is {}, which keeps states "
-                    "otherwise; go on with that version",
+        fmt::format("tutti {} wrote this state, and this tutti {} cannot read it; go on with the "
+                    "version that wrote it",
                     written_by, version()));
   }
   StateHead head;
@@ -54,8 +54,8 @@ StateHead head_in(ArchiveReader& from) {
 void check_owner(const StateHead& head, const StateFiles& files) {
   if (head.rank == files.rank() && head.servers == files.servers()) return;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("it is that of server {} of {}, and its name says server {} of {}; give "
-                          "it its name again",
+              fmt::format("the file has the state of server {} of {}, but its name says server "
+                          "{} of {}; give the file its own name again",
                           head.rank, head.servers, files.rank(), files.servers()));
 }
 

@@ -23,11 +23,12 @@ void Piece::add(int worker, const Contribution& said) {
       brings ? encoded_bytes(encoding, said.dtype, value_.piece_of(said.shape).count()) : 0;
   const bool is_gradient = said.kind == Kind::push || said.kind == Kind::pushpull;
   if (encoding != Encoding::none && (!is_gradient || !can_carry(encoding, said.dtype))) {
-    throw Error(ErrorCode::internal, fmt::format("a {} of {} compressed with '{}'", name(said.kind),
-                                                 name(said.dtype), name(encoding)));
+    throw Error(ErrorCode::internal,
+                fmt::format("a {} of {} cannot be compressed with '{}'", name(said.kind),
+                            name(said.dtype), name(encoding)));
   }
   if (said.data.size() != wanted || said.root < 0 || said.root >= rules_.workers) {
-    throw Error(ErrorCode::internal, fmt::format("a {} of {} bytes, where there should be {}",
+    throw Error(ErrorCode::internal, fmt::format("a {} brings {} bytes, but should bring {}",
                                                  name(said.kind), said.data.size(), wanted));
   }
   Queued request{said, {}};

@@ -70,8 +70,9 @@ void Server::set_reading(int rank) {
   worker.set_reading(!is_ahead);
   if (!is_ahead || !told_ahead_.insert(rank).second) return;
   base::log().warn(
-      "worker {} is far ahead: at {} {} requests and {} bytes of its calls wait for other workers, "
-      "and {} bytes of answers until it reads them; meanwhile no more of it is read",
+      "worker {} is far ahead: at {} {} requests and {} bytes of its calls wait for other "
+      "workers, and {} bytes of answers wait until it reads them; until then the server reads no "
+      "more of this worker",
       rank, describe(), requests, bytes, unread);
 }
 

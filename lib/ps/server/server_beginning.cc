@@ -25,8 +25,8 @@ std::unique_ptr<Storage> storage_for(const Job& job, const Durability& durabilit
     return std::make_unique<Storage>(durability, job.wanted_rank, job.size.servers);
   }
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("a server that keeps a state (--state) needs its rank, so that it finds "
-                          "that again: set DMLC_RANK to a number from 0 to {}, another for each",
+              fmt::format("a server that keeps a state (--state) finds it again by its rank: set "
+                          "DMLC_RANK to a number from 0 to {}, another one for each server",
                           job.size.servers - 1));
 }
 
@@ -175,8 +175,8 @@ net::Bytes Server::state() const {
 void Server::begin() {
   if (storage_ && welcome_.rank != job_.wanted_rank) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("this server keeps the state of rank {}, which another process has; "
-                            "give each server its own DMLC_RANK",
+                fmt::format("this server keeps the state of rank {}, but another process has "
+                            "that rank; give each server its own DMLC_RANK",
                             job_.wanted_rank));
   }
   begin_with(settled());

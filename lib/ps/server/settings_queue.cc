@@ -56,19 +56,20 @@ struct Pair {
 std::string difference(const Pair& pair) {
   const auto& [first, first_worker, other, other_worker] = pair;
   if (first.index() != other.index()) {
-    return fmt::format("worker {} called {}, where worker {} called {}", other_worker, name(other),
+    return fmt::format("worker {} called {}, but worker {} called {}", other_worker, name(other),
                        first_worker, name(first));
   }
   if (describe(first) == describe(other)) {
-    return fmt::format("{}: worker {} gave other parameters or factors than worker {}", name(first),
-                       other_worker, first_worker);
+    return fmt::format("{}: worker {} passed other parameters or factors than worker {}",
+                       name(first), other_worker, first_worker);
   }
-  return fmt::format("{}: worker {} gave {}, and worker {} {}", name(first), other_worker,
+  return fmt::format("{}: worker {} passed {}, but worker {} passed {}", name(first), other_worker,
                      describe(other), first_worker, describe(first));
 }
 
 Failure mismatch_of(const Pair& pair, std::string_view so, std::vector<int> ranks) {
-  return {ErrorCode::mismatch, fmt::format("{}; {}, and all give the same", difference(pair), so),
+  return {ErrorCode::mismatch,
+          fmt::format("{}; {}, and all workers must pass the same", difference(pair), so),
           std::move(ranks)};
 }
 

@@ -61,9 +61,9 @@ Image image_of(const StateFiles& files, const std::optional<std::uint64_t>& inte
 
 void warn_incomplete(const Key& key) {
   base::log().warn(
-      "key {} is not restored: the servers' states have some of its pieces alone, for the earlier "
-      "job ended inside its init, of which no worker was told that it was done; initialise it "
-      "again",
+      "key {} is not restored: the servers' states have only some of its pieces, because the "
+      "earlier job ended in the middle of its init; no worker was told that this init was done; "
+      "initialise the key again",
       key.describe());
 }
 
@@ -116,8 +116,8 @@ void Stock::add(const Table& table, Found& found) {
         value.parts.try_emplace(one.name.index, Part{std::move(one.content), rule}).second;
     if (fits) continue;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("the pieces of key {} do not fit together: the servers' states are of "
-                            "different moments",
+                fmt::format("the pieces of key {} do not fit together, because the servers' "
+                            "states are of different moments",
                             one.name.key.describe()));
   }
 }

@@ -46,7 +46,8 @@ bool Table::hears(int worker) const {
 void Table::refuse(int worker, const std::string& why) {
   const Failure failure{
       ErrorCode::internal,
-      fmt::format("worker {} is heard no more, for it said what no worker says: {}", worker, why),
+      fmt::format("the server reads no more of worker {}, because it sent an invalid request: {}",
+                  worker, why),
       {worker}};
   rules_.send(worker, {0, failure, {}});
   rules_.absent.at(static_cast<std::size_t>(worker)).reset();
@@ -64,7 +65,7 @@ bool Table::is_new(int worker, std::uint64_t sequence) {
   }
   if (last - answered_[at] >= most_waiting_requests) {
     throw Error(ErrorCode::internal,
-                fmt::format("{} of its requests wait here for those of other workers; at most {}",
+                fmt::format("{} of its requests wait here for other workers, but at most {} may",
                             last - answered_[at], most_waiting_requests));
   }
   last = sequence;
@@ -74,7 +75,7 @@ bool Table::is_new(int worker, std::uint64_t sequence) {
 Piece& Table::find(const PieceName& name) {
   if (places_.size() >= most_keys && !places_.contains(name.key)) {
     throw Error(ErrorCode::internal,
-                fmt::format("there are {} keys, and no more may be made", places_.size()));
+                fmt::format("the server has {} keys, and may have no more", places_.size()));
   }
   HeldPieces& place =
       places_.try_emplace(name.key, HeldPieces{.pieces = name.pieces, .held = {}}).first->second;
@@ -141,9 +142,9 @@ void Table::on(int worker, const SetState& set) {
   if (!is_new(worker, set.sequence)) return;
   auto states = unpacked(set.data).states;
   if (worker != 0 || states.size() != 1 || !states.contains(set.piece.key)) {
-    throw Error(
-        ErrorCode::internal,
-        fmt::format("a state of key {} that is none, or not worker 0's", set.piece.key.describe()));
+    throw Error(ErrorCode::internal,
+                fmt::format("a state of key {} is malformed, or does not come from worker 0",
+                            set.piece.key.describe()));
   }
   static_cast<void>(find(set.piece));
   brought_.insert_or_assign(set.sequence,

@@ -24,43 +24,45 @@
 namespace {
 
 constexpr const char* help =
-    "tutti-server: the scheduler or a server of a parameter-server job, until the job is over.\n"
-    "scripts/launch.py --mode ps starts it. By hand, with the same environment for all processes,\n"
-    "or, where an option is named, with that in the variable's place:\n"
+    "tutti-server is the scheduler or a server of a parameter-server job, until the job is over.\n"
+    "scripts/launch.py --mode ps starts it. To start it by hand, give all processes the same\n"
+    "variables. Where an option is named, it may take the place of the variable:\n"
     "\n"
     "  DMLC_ROLE           --role ROLE: scheduler or server\n"
-    "  DMLC_PS_ROOT_URI    --root-uri HOST: host of the scheduler\n"
-    "  DMLC_PS_ROOT_PORT   --root-port PORT: port of the scheduler\n"
+    "  DMLC_PS_ROOT_URI    --root-uri HOST: the host of the scheduler\n"
+    "  DMLC_PS_ROOT_PORT   --root-port PORT: the port of the scheduler\n"
     "  DMLC_NUM_WORKER     --num-worker N: how many workers the job has\n"
     "  DMLC_NUM_SERVER     --num-server N: how many servers the job has\n"
     "  TUTTI_JOB_KEY       the job's secret, 64 digits 0-9a-f; without it the job stays on this\n"
-    "                      machine, and only processes of the same user get in\n"
-    "  DMLC_INTERFACE      the network to use (default: that which leads to the scheduler)\n"
+    "                      machine, and only processes of the same user can join it\n"
+    "  DMLC_INTERFACE      the network to use (default: the one that leads to the scheduler)\n"
     "  DMLC_NODE_HOST      the address at which a server listens (default: as above)\n"
-    "  DMLC_RANK           --rank RANK: the rank that a server would like (default: any)\n"
-    "  TUTTI_LISTEN_FD     --listen-fd N: a socket that listens already, which the scheduler "
+    "  DMLC_RANK           --rank RANK: the rank that a server asks for (default: any)\n"
+    "  TUTTI_LISTEN_FD     --listen-fd N: a socket that already listens, which the scheduler "
     "takes\n"
-    "                      over from who starts it (default: it listens at the root by itself)\n"
-    "  MXNET_KVSTORE_BIGARRAY_BOUND  at the scheduler: values of so many elements are split "
-    "(default: 1000000)\n"
+    "                      over from the process that starts it (default: the scheduler listens\n"
+    "                      at the root by itself)\n"
+    "  MXNET_KVSTORE_BIGARRAY_BOUND  at the scheduler: values of at least so many elements go to\n"
+    "                      all servers, smaller ones to one (default: 1000000)\n"
     "\n"
     "Workers are programs that create a store such as dist_sync.\n"
     "\n"
     "A server may keep its state:\n"
     "\n"
-    "  --state DIR           keep values, optimizer states and rounds there; needs a rank\n"
-    "  --durable each        workers hear of a push when it is on the disk; a server that is\n"
-    "                        started again goes on, and workers wait for it\n"
-    "  --durable seconds N   as each, but it may be on the disk N seconds later: if the machine\n"
-    "                        goes down, and not only the server, so much is lost\n"
-    "  --durable off         checkpoints now and then, for another job (default)\n"
-    "  --restore DIR         begin with the state of an earlier job, of any number of servers,\n"
-    "                        where --state has none yet\n"
-    "  --journal-bytes N     a checkpoint is written when more has come since the last than this,\n"
-    "                        and than two of them have (default: 67108864)\n"
+    "  --state DIR           keep values, optimizer states and rounds in DIR; needs a rank\n"
+    "  --durable each        workers learn of an applied push when it is on the disk; if the\n"
+    "                        server is started again, it goes on, and workers wait for it\n"
+    "  --durable seconds N   as with each, but a push may reach the disk N seconds later; if the\n"
+    "                        whole machine goes down, the pushes of that time are lost\n"
+    "  --durable off         write checkpoints now and then, for another job (default)\n"
+    "  --restore DIR         begin with the state of an earlier job with any number of servers,\n"
+    "                        if the folder of --state has no state yet\n"
+    "  --journal-bytes N     write a checkpoint when the journal has more bytes than this, and\n"
+    "                        than two checkpoints (default: 67108864)\n"
     "\n"
-    "DIR is this user's own, such as $HOME/states/job: one that others may change is refused. A\n"
-    "server makes it where it is missing.\n";
+    "DIR must be your own, such as $HOME/states/job: a server refuses a folder that other users "
+    "may\n"
+    "change, and makes a folder that does not exist.\n";
 
 struct UsageError {
   std::string text;
@@ -100,7 +102,7 @@ class Words {
   bool empty() const { return next_ == words_.size(); }
   std::string take() { return words_[next_++]; }
   std::string value_of(const std::string& option) {
-    if (empty()) throw UsageError{fmt::format("{} needs something behind it", option)};
+    if (empty()) throw UsageError{fmt::format("{} needs a value behind it", option)};
     return take();
   }
 

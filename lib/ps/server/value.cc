@@ -110,13 +110,13 @@ std::optional<Failure> Value::disagreement(std::span<const Contribution* const> 
   for (std::size_t i = 1; i < round.size(); ++i) {
     if (agree(*round[i], *round[0])) continue;
     // A few tell as much as a thousand.
-    if (ranks.size() < 4) others += fmt::format(", worker {} {}", i, describe(*round[i]));
+    if (ranks.size() < 4) others += fmt::format(", and worker {} made {}", i, describe(*round[i]));
     ranks.push_back(static_cast<int>(i));
   }
   if (ranks.empty()) return std::nullopt;
   const std::string text = fmt::format(
-      "key {}: workers {} said something else than worker 0, which said {}{}; the key keeps its "
-      "value, and all make the same calls for a key",
+      "key {}: the calls of workers {} differ from that of worker 0, which made {}{}; the key "
+      "keeps its value; all workers must make the same calls for a key",
       name_.key.describe(), fmt::join(ranks, ", "), describe(*round[0]), others);
   return Failure{ErrorCode::mismatch, text, std::move(ranks)};
 }
@@ -181,9 +181,9 @@ std::optional<Failure> Value::objection(const Contribution& said) const {
 std::optional<Failure> Value::objection_of_updater() const {
   if (name_.pieces > 1 && updater_->needs_whole()) {
     return Failure{ErrorCode::unsupported,
-                   fmt::format("key {}: {} needs the norm of the whole value, and this one was "
-                               "split into {} pieces; call set_optimizer before the key's first "
-                               "init or broadcast, which then keeps it whole",
+                   fmt::format("key {}: {} needs the norm of the whole value, but the servers "
+                               "have split this value into {} pieces; call set_optimizer before "
+                               "the key's first init or broadcast, so that the value stays whole",
                                name_.key.describe(), updater_->optimizer().name, name_.pieces),
                    {}};
   }

@@ -94,10 +94,10 @@ Memberships::Entries::iterator Memberships::reserve(const std::string& job) {
   }
   throw Error(
       ErrorCode::invalid_argument,
-      "this process has a store of its parameter-server job already, which is still open, "
-      "and a job has one store at a time: close that store first (KVStore::close, in Python "
-      "kv.close()), or use it for this, too, with other keys; a Python store that was "
-      "dropped is open until Python has freed it");
+      "this process has a store of its parameter-server job that is still open, and a job has "
+      "one store at a time: close that store first (KVStore::close, in Python kv.close()), or "
+      "use it with other keys; a store that a Python program has dropped stays open until Python "
+      "frees it");
 }
 
 Memberships::Entries::iterator Memberships::lend(const Job& job, const Options& options) {

@@ -96,7 +96,7 @@ static void a_failure_writes_no_result(void) {
   tutti_facts* facts = NULL;
   size_t begin = 7, end = 8;
   CHECK(tutti_shard(10, 2, 2, &begin, &end) == TUTTI_INVALID_ARGUMENT);
-  CHECK_SAYS("the shard of rank 2, but the ranks are 0 to 1");
+  CHECK_SAYS("rank 2 has no shard: the ranks are 0 to 1");
   CHECK(tutti_shard(10, 0, 0, &begin, &end) == TUTTI_INVALID_ARGUMENT);
   CHECK_SAYS("at least one");
   CHECK(tutti_shard(10, 0, 2, &begin, NULL) == TUTTI_INVALID_ARGUMENT);

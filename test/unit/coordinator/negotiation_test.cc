@@ -160,7 +160,7 @@ TEST_CASE("a broadcast from a rank that has joined is an error, and the store li
   Op second = submit(3);
   second.use = 1;
   const Run run({{broadcast(3, 1), wait(3), just(Op::join), second}, {just(Op::join), second}});
-  CHECK(run.outcome(0, 0) == "key 3: its root, rank 1, has joined");
+  CHECK(run.outcome(0, 0) == "key 3: the root, rank 1, has joined, and sends no values");
   CHECK(run.outcome(0, 1).empty());
 }
 
@@ -174,7 +174,8 @@ TEST_CASE("an allgather that lacks a joined rank's shard is an error, a reduce_s
                    {half, wait(3), just(Op::join), second},
                    {just(Op::join), second}});
     const bool gathers = kind == CollectiveKind::allgather;
-    CHECK(run.outcome(0, 0) == (gathers ? "key 3: no shard comes from rank 2, having joined" : ""));
+    CHECK(run.outcome(0, 0) ==
+          (gathers ? "key 3: no shard comes from ranks that have joined (rank 2)" : ""));
     CHECK(run.outcome(1, 0) == run.outcome(0, 0));
     CHECK(run.outcome(0, 1).empty());
   }

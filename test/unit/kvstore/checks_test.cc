@@ -66,7 +66,7 @@ struct CheckedStore {
 
 TEST_CASE_METHOD(CheckedStore, "an empty list of keys is refused") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.push({}, {}); }) ==
-        "push with an empty list of keys; pass one key at least");
+        "push got an empty list of keys; pass at least one key");
 }
 
 TEST_CASE_METHOD(CheckedStore, "a key longer than the bound is refused, one as long is taken") {
@@ -78,12 +78,11 @@ TEST_CASE_METHOD(CheckedStore, "a key longer than the bound is refused, one as l
 }
 
 TEST_CASE_METHOD(CheckedStore, "lists of different lengths are refused with both lengths") {
-  CHECK(
-      text_of(ErrorCode::invalid_argument,
-              [&] {
-                store.pushpull({1, 2}, {{pair}}, {{pair}, {other_pair}});
-              }) ==
-      "pushpull of 2 keys (the first is 1) with 1 lists of inputs; pass one list of tensors a key");
+  CHECK(text_of(ErrorCode::invalid_argument,
+                [&] {
+                  store.pushpull({1, 2}, {{pair}}, {{pair}, {other_pair}});
+                }) ==
+        "pushpull of 2 keys (the first is 1) got 1 lists of inputs; pass one list for each key");
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.pull({"a"}, {}); }),
              Catch::Contains("0 lists of outputs"));
   CHECK_THAT(
@@ -93,7 +92,7 @@ TEST_CASE_METHOD(CheckedStore, "lists of different lengths are refused with both
 
 TEST_CASE_METHOD(CheckedStore, "a key without a tensor is refused by name") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pushpull("w", Values{}, pair); }) ==
-        "pushpull of key 'w' without an input tensor; pass one tensor, or one a device");
+        "pushpull of key 'w' got no input tensor; pass one tensor, or one for each device");
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.broadcast("w", Values{}, 0); }),
              Catch::Contains("broadcast of key 'w' without an output tensor"));
 }
@@ -166,11 +165,8 @@ TEST_CASE_METHOD(CheckedStore,
     store.pushpull("w", {pair, far}, {pair});
   });
   CHECK(text == std::string("pushpull of key 'w': input 1 is on gpu(1), but ") +
-                    (cuda::is_built()
-                         ? "a store of type 'recorder' takes tensors on the CPU; copy "
-                           "it there, and a result back"
-                         : "this build of tutti has no CUDA; copy it to the CPU, and a result "
-                           "back"));
+                    (cuda::is_built() ? "a store of type 'recorder' takes tensors on the CPU"
+                                      : "this build of tutti has no CUDA"));
 }
 
 TEST_CASE_METHOD(CheckedStore, "a root outside the ranks is refused with the range") {
@@ -184,7 +180,7 @@ TEST_CASE_METHOD(CheckedStore, "a root outside the ranks is refused with the ran
 TEST_CASE_METHOD(CheckedStore, "a number that is no reduction is refused at the call") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] {
           store.pushpull("w", pair, pair, {.op = ReduceOp{4}});
-        }) == "pushpull of key 'w': 4 is no reduction; take sum, average, min or max");
+        }) == "pushpull of key 'w': op 4 is not known; pass sum, average, min or max");
 }
 
 TEST_CASE_METHOD(CheckedStore, "a key twice in one call is refused by types that do not sum it") {
@@ -193,8 +189,8 @@ TEST_CASE_METHOD(CheckedStore, "a key twice in one call is refused by types that
                 [&] {
                   store.pushpull({5, 3, 5}, values, values);
                 }) ==
-        "pushpull of key 5: the key stands twice in one call; sum its tensors in one list, or give "
-        "each a key of its own");
+        "pushpull of key 5: the key stands twice in one call; pass all its tensors in one list, "
+        "or give each tensor a key of its own");
   CheckedStore summing(true);
   summing.store.push({5, 3, 5}, values);
   CHECK(summing.backend.last.keys.size() == 3);
@@ -203,8 +199,8 @@ TEST_CASE_METHOD(CheckedStore, "a key twice in one call is refused by types that
 TEST_CASE_METHOD(CheckedStore, "integer and string keys do not mix in one store") {
   store.push({3}, {{pair}});
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pull({"fc1"}, {{pair}}); }) ==
-        "key 'fc1' is a string, but key 3, which came before, is an integer; the keys of one store "
-        "are all integers or all strings");
+        "key 'fc1' is a string, but the earlier key 3 is an integer; the keys of one store must "
+        "be all integers or all strings");
   store.pull({4}, {{pair}});
 }
 

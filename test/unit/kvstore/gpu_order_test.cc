@@ -93,7 +93,7 @@ TEST_CASE("a call that the device does not end fails after key_timeout, and the 
   auto store = KVStore::create("device", options);
   const Pending pending = store->broadcast("w", {a->tensor(), b->tensor()}, 0);
   CHECK_THAT(text_of(ErrorCode::timeout, [&] { pending.wait(); }),
-             Catch::Contains("broadcast of key 'w': waited 0.05 s for gpu(0), which does not end"));
+             Catch::Contains("broadcast of key 'w': waited 0.05 s for gpu(0)"));
   store.reset();
 }
 
@@ -114,7 +114,7 @@ TEST_CASE(
     const Tensor owned(std::shared_ptr<void>(owner, plain.data()), plain.shape(), plain.dtype(),
                        plain.device());
     CHECK_THAT(text_of(ErrorCode::timeout, [&] { store->push({1}, {{owned}}); }),
-               Catch::Contains("push of key 1: waited 0.05 s for gpu(0), which does not end"));
+               Catch::Contains("push of key 1: waited 0.05 s for gpu(0)"));
   }
   CHECK(owner.use_count() > 1);
   CHECK(store->counters().tensors_reduced == 0);

@@ -329,7 +329,7 @@ TEST_CASE_METHOD(StoreOfOneProcess,
 TEST_CASE_METHOD(StoreOfOneProcess, "a format is refused as late only if the store knows it") {
   store->broadcast({1, 2}, {{tensor(a)}, {tensor(b)}}, 0).wait();
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store->set_gradient_compression("none"); }) ==
-        "set_gradient_compression('none') after the first tensor; call it right after create");
+        "set_gradient_compression('none') came after the first tensor; call it right after create");
   CHECK_THAT(text_of(ErrorCode::unsupported, [&] { store->set_gradient_compression("fp17"); }),
              Catch::StartsWith("gradient compression 'fp17' is not supported by store type"));
 }
@@ -340,7 +340,7 @@ TEST_CASE_METHOD(StoreOfOneProcess,
   store->set_gradient_compression("none");
   store->pushpull("tutti:sum", tensor(a), tensor(a)).wait();
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store->set_gradient_compression("none"); }) ==
-        "set_gradient_compression('none') after the first tensor; call it right after create");
+        "set_gradient_compression('none') came after the first tensor; call it right after create");
 }
 
 TEST_CASE_METHOD(StoreOfOneProcess, "counters count what was reduced and broadcast") {
@@ -363,10 +363,10 @@ TEST_CASE("allocated tensors outlive their store, are aligned, and shortage is a
     tensor = store->allocate({5}, DType::i64);
     CHECK_THAT(
         text_of(ErrorCode::internal, [&] { store->allocate({std::int64_t{1} << 60}, DType::i8); }),
-        Catch::Contains("no memory for a tensor: i8 (1152921504606846976)"));
+        Catch::Contains("not enough memory for a tensor of i8 (1152921504606846976)"));
     CHECK_THAT(
         text_of(ErrorCode::internal, [&] { store->allocate({std::int64_t{1} << 62}, DType::i64); }),
-        Catch::Contains("no memory for a tensor: i64"));
+        Catch::Contains("not enough memory for a tensor of i64"));
   }
   CHECK(reinterpret_cast<std::uintptr_t>(tensor.data()) % 64 == 0);
   std::iota(tensor.as<std::int64_t>(), tensor.as<std::int64_t>() + 5, 0);

@@ -81,7 +81,7 @@ TEST_CASE("two outputs that overlap are refused, and both keys are named") {
     return text_of(ErrorCode::invalid_argument, [&] { sort_outputs(outs, kept); });
   };
   CHECK(refused({{bytes(8, 16)}, {bytes(32, 40)}, {bytes(15, 24)}}) ==
-        "pull of key 0: its output and that of key 'two' overlap in memory, so that one result "
+        "pull of key 0: its output and that of key 'two' overlap in memory, so one result "
         "would be lost; give each output memory of its own");
   CHECK_THAT(refused({{bytes(32, 40)}, {bytes(8, 16)}, {bytes(0, 64)}}),
              Catch::Contains("pull of key 1: its output and that of key 'two'"));

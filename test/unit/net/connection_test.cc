@@ -163,7 +163,7 @@ TEST_CASE("a frame that is no part of the body that is under way ends the connec
   std::optional<std::string> ended;
   for (int i = 0; i < 10 && !ended; ++i) ended = wire.two->receive();
   REQUIRE(ended);
-  CHECK_THAT(*ended, Catch::Contains("frame 1 was refused"));
+  CHECK_THAT(*ended, Catch::Contains("frame 1 is not authentic"));
 }
 
 TEST_CASE("a connection that can write no more ends, though it might read on") {

@@ -55,7 +55,7 @@ TEST_CASE("an updater takes the optimizer from saved states, where it is there")
   Saved without = example();
   without.optimizer.reset();
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Updater::loaded(write_saved(without)); }),
-             Contains("without the optimizer itself; call set_optimizer first"));
+             Contains("without the optimizer itself"));
 }
 
 TEST_CASE("states of another rule are refused, and nothing changes") {
@@ -63,7 +63,7 @@ TEST_CASE("states of another rule are refused, and nothing changes") {
   without.optimizer.reset();
   Updater updater({.name = "sgd"});
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { updater.load(write_saved(without)); }),
-             Contains("states of optimizer 'adam', and the store's is 'sgd'"));
+             Contains("states of optimizer 'adam', but the store's optimizer is 'sgd'"));
   CHECK(updater.optimizer().name == "sgd");
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("bytes that are something else are refused, whatever is wrong with the
   bad["states"][0]["updates"] = 1e300;
   CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));
   bad["states"][0]["updates"] = std::numeric_limits<std::int64_t>::max();
-  CHECK_THAT(refused(bad), Contains("updates of a key, which nobody has made"));
+  CHECK_THAT(refused(bad), Contains("updates, which is no possible number"));
   bad = all;
   bad["states"][0]["key"] = 1.5;
   CHECK_THAT(refused(bad), Contains("not the states of an optimizer"));

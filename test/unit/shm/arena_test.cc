@@ -153,7 +153,7 @@ TEST_CASE(
   auto memory = arena->allocate(megabyte);
   const auto copy = memory;
   memory.reset();
-  CHECK_THROWS_WITH(arena->allocate(4096), Catch::Contains("no 4096 bytes in a row are free"));
+  CHECK_THROWS_WITH(arena->allocate(4096), Catch::Contains("allocate of 4096 bytes"));
   const std::weak_ptr<Arena> watch = arena;
   arena.reset();
   std::memset(copy.get(), 7, megabyte);
@@ -166,7 +166,7 @@ TEST_CASE("more than the machine has is an error that says so, and takes nothing
   const auto arena = make(4 * all);
   CHECK_THROWS_WITH(arena->allocate(3 * all), Catch::Contains("not enough memory"));
   CHECK(resident(*arena) == 0);
-  CHECK_THROWS_WITH(arena->allocate(SIZE_MAX), Catch::Contains("more than this machine's memory"));
+  CHECK_THROWS_WITH(arena->allocate(SIZE_MAX), Catch::Contains("this machine has"));
   CHECK(arena->allocate(4096) != nullptr);
 }
 

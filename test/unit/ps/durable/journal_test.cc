@@ -231,7 +231,7 @@ TEST_CASE("a journal whose disk was full keeps its whole records, and writes no 
     CHECK(content_of(path) == whole);
   }
   CHECK(journal.has_failed());
-  const std::string again = "cannot write " + path + ": it has failed before";
+  const std::string again = "cannot write " + path + ", because an earlier write failed";
   CHECK_THAT(text_of(ErrorCode::internal, [&] { journal.write(); }), Contains(again));
   CHECK_THAT(text_of(ErrorCode::internal, [&] { journal.sync(); }), Contains(again));
   CHECK(read(folder).texts == Texts{"first"});

@@ -125,7 +125,7 @@ TEST_CASE("a key file is read only where its owner alone may use it") {
   CHECK(in_file().has_secret);
   CHECK(in_file().secret == job_with({{"TUTTI_JOB_KEY", key('a')}}).secret);
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { in_file(key('b')); }),
-             Contains("give different keys"));
+             Contains("name different keys"));
 }
 
 namespace {
@@ -228,7 +228,7 @@ TEST_CASE("the scheduler alone takes over a socket") {
   CHECK(job_with({}).listener == -1);
   for (const char* role : {"server", "worker"}) {
     CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { given(role, "7"); }),
-               Contains("--listen-fd") && Contains("for the scheduler alone"));
+               Contains("--listen-fd") && Contains("only for the scheduler"));
   }
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { given("scheduler", "2"); }),
              Contains("TUTTI_LISTEN_FD='2' is not usable"));
@@ -271,7 +271,7 @@ TEST_CASE("messages that nothing sends again are not lost on purpose") {
                      [] {
                        job_with({{"PS_DROP_MSG", "10"}});
                      }),
-             Contains("PS_DROP_MSG") && Contains("set PS_RESEND=1 too"));
+             Contains("PS_DROP_MSG") && Contains("set PS_RESEND=1, too"));
   CHECK_THAT(text_of(ErrorCode::invalid_argument,
                      [] {
                        job_with({{"PS_RESEND", "1"}, {"PS_DROP_MSG", "99"}});

@@ -137,9 +137,9 @@ TEST_CASE("a server refuses integers in two bits, and values that are no gradien
                     .compression = two_bits,
                     .data = data};
   job.table().receive(0, said);
-  CHECK_THAT(job.refusal(0), Contains("push of i32 compressed with '2bit'"));
+  CHECK_THAT(job.refusal(0), Contains("push of i32 cannot be compressed with '2bit'"));
   said.kind = Kind::init;
   said.dtype = DType::f32;
   other.table().receive(0, said);
-  CHECK_THAT(other.refusal(0), Contains("init of f32 compressed with '2bit'"));
+  CHECK_THAT(other.refusal(0), Contains("init of f32 cannot be compressed with '2bit'"));
 }

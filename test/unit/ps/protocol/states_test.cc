@@ -183,7 +183,7 @@ TEST_CASE("a load brings its optimizer, or must be for the one that is set") {
   job.heard.clear();
   load(job, 0, "adam");
   CHECK_THAT(job.common_failure(ErrorCode::invalid_argument),
-             Contains("states of optimizer 'adam', and the store's is 'sgd'"));
+             Contains("states of optimizer 'adam', but the store's optimizer is 'sgd'"));
 }
 
 TEST_CASE("all workers are told what keeps worker 0 from loading, and nothing changes") {

@@ -151,6 +151,6 @@ TEST_CASE("a state of an earlier format is refused, naming the version that wrot
   const StateFiles files(state_folder(folder.path()), 0, 1);
   write_state(files.disk(), files.prepared(), [&] { return bytes; });
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Image::read_prepared(files); }),
-             Contains(std::string("this state was written by tutti ") + version()) &&
-                 Contains("go on with that version"));
+             Contains(std::string("tutti ") + version() + " wrote this state") &&
+                 Contains("go on with the version that wrote it"));
 }

@@ -76,12 +76,12 @@ TEST_CASE("a server that does not come back in time is lost") {
   CHECK(job.heard.last<Lost>(1).role == Role::server);
   CHECK(job.heard.last<Lost>(1).rank == 0);
   CHECK_THAT(job.heard.last<Lost>(1).reason,
-             Contains("was not started again in time") &&
-                 Contains("reads its state before it comes back, within 300 s") &&
+             Contains("did not come back in time") &&
+                 Contains("read its state and come back within 300 s") &&
                  Contains("TUTTI_CREATE_SECONDS"));
   CHECK_THAT(job.registry.trouble(), Contains("server 0 is lost"));
   job.registry.receive(9, server(0, this_job));
-  CHECK_THAT(job.heard.last<Refused>(9).failure.text, Contains("has its 2 servers already"));
+  CHECK_THAT(job.heard.last<Refused>(9).failure.text, Contains("already has its 2 servers"));
 }
 
 TEST_CASE("of several servers that are away one alone is given up") {
@@ -225,8 +225,8 @@ TEST_CASE("states of which none is every server's are refused") {
   job.registry.receive(2, both);
   job.registry.receive(3, newer);
   CHECK_THAT(job.heard.last<Refused>(3).failure.text,
-             Contains("server 1 brings the state of an earlier job, and server 0 the state of an "
-                      "earlier job, but of another"));
+             Contains("server 1 brings the state of an earlier job, and server 0 brings the state "
+                      "of an earlier job, but of another"));
   CHECK(job.registry.is_over());
 }
 
@@ -257,7 +257,7 @@ TEST_CASE("servers that take too long to begin are named, and the job ends") {
     const Failure failure = job.heard.last<Refused>(node).failure;
     CHECK(failure.code == ErrorCode::timeout);
     CHECK(failure.text ==
-          "server 1 did not write what the job begins with within 1800 s (key_timeout, "
+          "server 1 did not write the state with which the job begins within 1800 s (key_timeout, "
           "TUTTI_TIMEOUT_SECONDS)");
   }
   CHECK(job.registry.is_over());
@@ -285,7 +285,7 @@ TEST_CASE("a server that is killed while it begins begins again with the state t
     job.registry.lose(2, "it was closed");
     job.registry.receive(3, Ready{});
     job.registry.receive(8, server(0, before + 1));
-    CHECK_THAT(job.heard.last<Refused>(8).failure.text, Contains("is waited for with"));
+    CHECK_THAT(job.heard.last<Refused>(8).failure.text, Contains("the job waits for server 0"));
     // It has prepared what the others do not know of, so that it begins once more.
     Register again = server(0, before);
     again.brings.push_back({this_job});

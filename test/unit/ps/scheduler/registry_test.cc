@@ -119,7 +119,7 @@ TEST_CASE("one process too many is refused, and the job goes on") {
   job->registry.receive(9, RegisteredJob::worker());
   const Failure& failure = job->heard.last<Refused>(9).failure;
   CHECK(failure.code == ErrorCode::invalid_argument);
-  CHECK_THAT(failure.text, Contains("has its 2 workers already"));
+  CHECK_THAT(failure.text, Contains("already has its 2 workers"));
   CHECK_FALSE(job->registry.is_over());
   CHECK(job->heard.all[1].size() == 2);
 }
@@ -129,7 +129,7 @@ TEST_CASE("a worker that was lost is told that a running job takes it back no mo
   job->registry.lose(2, "it was closed");
   job->registry.receive(9, RegisteredJob::worker(1, true));
   CHECK_THAT(job->heard.last<Refused>(9).failure.text, Contains("worker 1 of this job is lost") &&
-                                                           Contains("takes none back") &&
+                                                           Contains("takes no worker back") &&
                                                            !Contains("DMLC_NUM_WORKER"));
   CHECK_FALSE(job->registry.is_over());
 }

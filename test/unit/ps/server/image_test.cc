@@ -124,7 +124,7 @@ TEST_CASE(
   const net::Bytes no_state(7);
   first.receive(0, SetState{.piece = {"w", 0, 1}, .data = no_state});
   REQUIRE(first.failures.size() == 1);
-  CHECK_THAT(first.failures[0].text, Contains("worker 0 is heard no more"));
+  CHECK_THAT(first.failures[0].text, Contains("reads no more of worker 0"));
   Keeper second(copied(folder, copy), of_two_workers(), true);
   second.continue_numbers(first);
   CHECK(second.state() == first.state());
@@ -204,7 +204,7 @@ TEST_CASE("the state of one server under the name of another is refused") {
   std::filesystem::rename(path + "1-of-2.checkpoint-1", path + "0-of-2.checkpoint-1");
   CHECK_THAT(text_of(ErrorCode::invalid_argument,
                      [&] { Image::read(StateFiles(state_folder(folder.path()), 0, 2)); }),
-             Contains("it is that of server 1 of 2, and its name says server 0 of 2"));
+             Contains("the file has the state of server 1 of 2, but its name says server 0 of 2"));
 }
 
 TEST_CASE("a value of the job before stays when the next one initialises it, once") {

@@ -17,7 +17,7 @@ TEST_CASE(
   job.next(2);
   job.say(2, Kind::push, {1});
   const std::string why = job.refusal(2);
-  CHECK_THAT(why, Contains("worker 2 is heard no more") && Contains("is missing"));
+  CHECK_THAT(why, Contains("reads no more of worker 2") && Contains("is missing"));
   REQUIRE(job.heard.size() == 3);
   for (const Heard& one : job.heard) {
     CHECK(one.failure->code == ErrorCode::internal);
@@ -75,7 +75,7 @@ TEST_CASE("a round for which there is no memory fails for all, and the next is a
     push(1);
   }
   CHECK_THAT(job.common_failure(ErrorCode::internal),
-             Contains("key 'w'") && Contains("no memory for a tensor"));
+             Contains("key 'w'") && Contains("not enough memory for a tensor"));
   job.heard.clear();
   job.say(0, Kind::pushpull, {1});
   job.say(1, Kind::pushpull, {2});

@@ -46,7 +46,7 @@ TEST_CASE("workers that give different optimizers are told, and nothing changes"
   job.set(0, {"sgd", {{"learning_rate", 0.5}}});
   job.set(1, {"adam"});
   CHECK_THAT(job.common_failure(ErrorCode::mismatch),
-             Contains("worker 1 gave 'adam', and worker 0 'sgd'"));
+             Contains("worker 1 passed 'adam', but worker 0 passed 'sgd'"));
   job.say(0, Kind::push, {1});
   job.say(1, Kind::push, {1});
   CHECK(job.stored(1) == Floats{2});
@@ -73,7 +73,7 @@ TEST_CASE("lamb is refused for a value that was cut before it was set") {
       0, Contribution{.sequence = job.next(0), .piece = piece, .shape = {2}, .data = data});
   REQUIRE(job.heard.back().failure);
   CHECK_THAT(job.heard.back().failure->text, Contains("lamb needs the norm") &&
-                                                 Contains("split into 2 pieces") &&
+                                                 Contains("into 2 pieces") &&
                                                  Contains("set_optimizer before"));
 }
 
@@ -123,13 +123,13 @@ TEST_CASE("all workers must ask for the same compression") {
   ask(0, Encoding::two_bits, 0.5F);
   ask(1, Encoding::two_bits, 0.25F);
   CHECK_THAT(job.common_failure(ErrorCode::mismatch),
-             Contains("set_gradient_compression: worker 1 gave '2bit' with threshold 0.25, and "
-                      "worker 0 '2bit' with threshold 0.5"));
+             Contains("set_gradient_compression: worker 1 passed '2bit' with threshold "
+                      "0.25, but worker 0 passed '2bit' with threshold 0.5"));
   job.heard.clear();
   ask(0, Encoding::fp16, 0);
   job.set(1, {"sgd"});
   CHECK_THAT(job.common_failure(ErrorCode::mismatch),
-             Contains("worker 1 called set_optimizer, where worker 0 called "
+             Contains("worker 1 called set_optimizer, but worker 0 called "
                       "set_gradient_compression"));
 }
 
@@ -143,7 +143,8 @@ TEST_CASE("an asynchronous worker that sets something else than worker 0 is told
   CHECK_FALSE(job.heard[0].failure);
   REQUIRE(job.heard[1].failure);
   CHECK(job.heard[1].failure->code == ErrorCode::mismatch);
-  CHECK_THAT(job.heard[1].failure->text, Contains("worker 1 gave 'adam', and worker 0 'sgd'"));
+  CHECK_THAT(job.heard[1].failure->text,
+             Contains("worker 1 passed 'adam', but worker 0 passed 'sgd'"));
   CHECK_FALSE(job.heard[2].failure);
   job.say(1, Kind::push, {1});
   CHECK(job.stored(1) == Floats{0});
@@ -195,8 +196,9 @@ TEST_CASE("an asynchronous store is led by the lowest worker that is there") {
     CHECK_FALSE(job.heard[1].failure);
     REQUIRE(job.heard[2].failure);
     CHECK(job.heard[2].failure->code == ErrorCode::mismatch);
-    CHECK_THAT(job.heard[2].failure->text, Contains("worker 2 gave 'adam', and worker 1 'sgd'") &&
-                                               Contains("worker 1's holds"));
+    CHECK_THAT(job.heard[2].failure->text,
+               Contains("worker 2 passed 'adam', but worker 1 passed 'sgd'") &&
+                   Contains("worker 1's holds"));
   }
   SECTION("the next one takes its place with what waits") {
     job.set(2, rate(1));

@@ -146,17 +146,17 @@ TEST_CASE("workers that disagree are all told what each said, and the value stay
   };
   const Contribution plain{};
   const Other others[] = {
-      {Kind::push, {1}, plain, "worker 2 push (sum) of f32 (1)"},
-      {Kind::init, {1, 2}, plain, "worker 2 init of f32 (2)"},
-      {Kind::push, {1, 2}, {.op = ReduceOp::max}, "worker 2 push (max)"},
-      {Kind::push, {1, 2}, {.dtype = DType::i32}, "worker 2 push (sum) of i32"}};
+      {Kind::push, {1}, plain, "worker 2 made push (sum) of f32 (1)"},
+      {Kind::init, {1, 2}, plain, "worker 2 made init of f32 (2)"},
+      {Kind::push, {1, 2}, {.op = ReduceOp::max}, "worker 2 made push (max)"},
+      {Kind::push, {1, 2}, {.dtype = DType::i32}, "worker 2 made push (sum) of i32"}};
   for (const Other& other : others) {
     job.heard.clear();
     job.say(0, Kind::push, {1, 2});
     job.say(1, Kind::push, {1, 2});
     job.say(2, other.kind, other.values, other.like);
     const std::string text = job.common_failure(ErrorCode::mismatch);
-    CHECK_THAT(text, Contains("key 'w'") && Contains("worker 0, which said push (sum) of f32 (2)"));
+    CHECK_THAT(text, Contains("key 'w'") && Contains("worker 0, which made push (sum) of f32 (2)"));
     CHECK_THAT(text, Contains(other.text));
     CHECK(job.heard[0].failure->ranks == std::vector<int>{2});
   }
@@ -270,7 +270,7 @@ TEST_CASE("elements that are not as many as the shape says are refused") {
   const Contribution push{
       .sequence = 1, .piece = {"w", 0, 1}, .shape = {2}, .data = std::as_bytes(std::span(three))};
   job.table().receive(0, push);
-  CHECK_THAT(job.refusal(0), Contains("12 bytes, where there should be 8"));
+  CHECK_THAT(job.refusal(0), Contains("12 bytes, but should bring 8"));
 }
 
 TEST_CASE("requests of one worker that wait without end are refused") {
