@@ -178,7 +178,7 @@ class Joined(Networks):
         trainers = [self.trainer(self.network(devices(1), 0), "dist_sync_mpi") for _ in range(2)]
         alone = self.trainer(self.network(devices(1), 0), "device")
         for given, words in ((trainers, "several stores.*kvstore=kv"), ((trainers[0], alone), "several stores"),
-                             ((), "no Trainer")):
+                             ((), "at least one Trainer")):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
                 tutti.mxnet.join(*given)
 
@@ -217,7 +217,7 @@ class Split(Networks):
     def test_work_loads_that_cannot_be_met_are_refused(self):
         data = mx.nd.arange(8)
         for loads, words in (([1, 1, 1], "3 work loads for 2 devices"), ([0, 0], "work loads.*above 0"),
-                             ([-1, 2], "work loads.*above 0"), ([1, 100], "8 elements.*leave device cpu\\(0\\) none")):
+                             ([-1, 2], "work loads.*above 0"), ([1, 100], "8 elements.*device cpu\\(0\\) without")):
             with self.assertRaisesRegex(ValueError, words):
                 tutti.mxnet.split_and_load(data, devices(2), loads)
 

@@ -38,7 +38,7 @@ class Turns(Served):
 
     def test_a_trainer_beside_one_that_has_the_servers_is_told_to_take_turns(self):
         self.trained("sgd")
-        self.refused(lambda: self.trained("sgd"), r"another Trainer.*close the first one's store with kv.close\(\)")
+        self.refused(lambda: self.trained("sgd"), r"another Trainer.*call kv.close\(\) of the first one's store")
 
     def test_a_closed_store_refuses_what_comes_later(self):
         self.kv.init("w", mx.nd.ones(2))

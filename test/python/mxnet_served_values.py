@@ -98,7 +98,7 @@ class Values(EveryDtype, Served):
         outs = [mx.nd.zeros(3), [mx.nd.zeros((2, 2)), mx.nd.zeros((2, 2))]]
         self.kv.pull(["a", "b"], out=outs)
         self.same(outs[1], self.total)
-        self.refused(lambda: self.kv.push(["a", "b"], [self.mine()]), "one a key", ValueError)
+        self.refused(lambda: self.kv.push(["a", "b"], [self.mine()]), "an entry for each key", ValueError)
 
     def test_integer_keys_have_values_of_their_own(self):
         kv = mx.kv.create(self.ASKED)  # strings are another store's
@@ -214,7 +214,7 @@ class Values(EveryDtype, Served):
                             (lambda: self.kv.row_sparse_pull("v", out=out, row_ids=mx.nd.array([0.5])), "0.5 is no"),
                             (lambda: self.kv.row_sparse_pull("nowhere", out=out, row_ids=ids), "nowhere.*initialised"),
                             (lambda: self.kv.row_sparse_pull("v", out=out, row_ids=[ids] * 2), "2 row_ids for 1"),
-                            (lambda: self.kv.row_sparse_pull(["v"], out=[out], row_ids=[ids] * 2), "one a key")):
+                            (lambda: self.kv.row_sparse_pull(["v"], out=[out], row_ids=[ids] * 2), "an entry for each key")):
             self.refused(call, words, tutti.InvalidArgumentError)
 
     def test_no_node_is_dead_and_only_all_are_counted(self):

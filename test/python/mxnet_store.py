@@ -131,8 +131,8 @@ class Refused(Ranks):
                             (lambda: self.kv.broadcast("n", self.mine(), out=None), "'n'.*NDArray")):
             with self.subTest(words), self.assertRaisesRegex(TypeError, words):
                 call()
-        for call, words in ((lambda: self.kv.pushpull(["a", "n"], [self.mine()]), "one a key"),
-                            (lambda: self.kv.pushpull(["a"], self.mine()), "one a key"),
+        for call, words in ((lambda: self.kv.pushpull(["a", "n"], [self.mine()]), "an entry for each key"),
+                            (lambda: self.kv.pushpull(["a"], self.mine()), "an entry for each key"),
                             (lambda: self.kv.pushpull("n", []), "'n'.*no array"),
                             (lambda: self.kv.broadcast("n", self.mine(), out=[]), "'n'.*no array")):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):

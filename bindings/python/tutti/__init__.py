@@ -15,11 +15,11 @@ Each of these has a help of its own, such as help(tutti.create) and help(tutti.K
     kv.init, kv.push, kv.pull           with servers, or in one process; so are kv.row_sparse_pull, kv.set_optimizer
                                         and kv.set_gradient_compression
     kv.barrier, kv.join, kv.close       wait for the other ranks
-    kv.broadcast_object, kv.allgather_object    exchange what can be pickled
+    kv.broadcast_object, kv.allgather_object    exchange objects that can be pickled
     kv.fingerprint(arrays)              finds arrays that differ between ranks
     kv.allocate(shape, dtype)           makes an array that is exchanged without a copy
-    kv.rank, kv.num_workers             this process's number, and how many there are
-    kv.counters, kv.choices             what the store has done, and what it works with
+    kv.rank, kv.num_workers             this process's number, and the number of processes
+    kv.counters, kv.choices             what the store has done, and its sizes and limits
 A call that returns a Pending goes on in the background: Pending.wait and Pending.result wait for it.
 
 Importing it starts nothing and needs no MPI environment.
@@ -80,10 +80,10 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
 
     ranks*: makes the store over these ranks of the job alone: each once, with this process's rank among them. Only
         these ranks create the store. In the store they are numbered 0, 1, ... in ascending order; `rank`, roots and
-        errors use these numbers. Ranks that share several stores create them in the same order. The first store of a
-        process starts MPI, which waits for every rank of the job. So a rank that creates no store with other ranks runs
-        `import mpi4py.MPI` instead, or all ranks first create a store over all ranks. A store of one rank does not use
-        MPI.
+        errors use these numbers. Ranks that share several stores must create them in the same order. The first store of
+        a process starts MPI, which waits for every rank of the job. So a rank that creates no store with other ranks
+        must run `import mpi4py.MPI`. If all ranks first create a store over all ranks, no rank needs to. A store of one
+        rank does not use MPI.
     interface: the network interface for MPI and control traffic, such as 'eth0'.
     encrypt*: encrypts control traffic between nodes. Does not encrypt data that MPI carries.
     user_makes_no_mpi_calls: you promise to make no MPI call while the store lives.
@@ -110,8 +110,9 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
     a store, that store is closed. For that reason create runs on a thread of its own. If it is the first to initialise
     MPI, this thread is MPI's main thread.
 
-    A rank's children (multiprocessing, subprocess) are no ranks. If several processes have the environment of one rank,
-    the first of them to create a dist_sync_mpi store is the rank. Let children hand their data to it.
+    A process that a rank starts (by multiprocessing or subprocess) is no rank, but inherits the variables by which MPI
+    knows the rank. Of the processes that have these variables, the first to create a dist_sync_mpi store is the rank.
+    Let the others pass their data to it.
 
     Raises:
         InvalidArgumentError: the type is unknown, or an option is out of its range;

@@ -73,9 +73,9 @@ def allocatable(dtype):
     """The name of a dtype for allocate."""
     name = dtype_name(dtype)
     if library_of(dtype) != "torch" and name != "bfloat16" and not np.dtype(dtype).isnative:
-        raise InvalidArgumentError(f"allocate: dtype {dtype!r} is not in this machine's byte order; take {name!r}")
+        raise InvalidArgumentError(f"allocate: dtype {dtype!r} has another byte order than this machine; take {name!r}")
     if name not in DTYPES:
-        raise InvalidArgumentError(f"allocate: there are no arrays of dtype {name}; the dtypes are {', '.join(DTYPES)}")
+        raise InvalidArgumentError(f"allocate: tutti does not have dtype {name}; it has {', '.join(DTYPES)}")
     return name
 
 

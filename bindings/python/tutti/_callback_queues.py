@@ -23,8 +23,8 @@ def refuse_async(callback):
         function = getattr(type(function), "__call__", None)
     code = getattr(function, "__code__", None)
     if code is not None and code.co_flags & ASYNC:
-        raise TypeError(f"then: {callback!r} is an async def, whose coroutine nobody would await; give a function, or "
-                        "write `await pending` in a coroutine")
+        raise TypeError(f"then: {callback!r} is an async def, and nobody would await its coroutine; pass a function, "
+                        "or write `await pending` in a coroutine")
 
 
 def start(queue):

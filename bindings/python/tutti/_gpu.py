@@ -45,12 +45,12 @@ def interface(array, written):
     if found.get("mask") is not None:
         raise InvalidArgumentError(f"{what} is masked; pass an array without a mask")
     if read_only and written:
-        raise InvalidArgumentError(f"{what} is read-only, and the result would be written to it; pass a copy "
-                                   "that you keep")
+        raise InvalidArgumentError(f"{what} is read-only, but tutti would write the result to it; pass a copy, and "
+                                   "keep the copy")
     strides, item = found.get("strides"), int(kind[2:])
     if strides is not None and tuple(strides) != contiguous(found["shape"], item):
-        raise InvalidArgumentError(f"{what} and strides {strides} is not C-contiguous, and tutti works in place; pass "
-                                   "a contiguous copy, and copy a result back")
+        raise InvalidArgumentError(f"{what} and strides {strides} is not C-contiguous, but tutti works in place; pass "
+                                   "a contiguous copy, and copy the result back")
     names = {"f": "float", "i": "int", "u": "uint"}
     if kind[0] == ">" or kind[1] not in names:
         raise InvalidArgumentError(f"{what} has no counterpart in tutti")

@@ -1,4 +1,4 @@
-"""The store as Python sees it. `_core.Store` does the work."""
+"""The store of the Python API. `_core.Store` does the work."""
 from __future__ import annotations
 
 import operator
@@ -110,7 +110,7 @@ class KVStore(_core.Store):
         """
         if out is not None:
             if outs is not None:
-                raise TypeError("outs and out are names of one argument; give one")
+                raise TypeError("outs and out are two names of one argument; pass only one of them")
             outs = out
         if outs is None and sys.modules.get("jax"):
             from tutti import _jax  # pylint: disable=import-outside-toplevel  # import tutti stays quick
@@ -197,8 +197,8 @@ class KVStore(_core.Store):
         value: an array of any shape and dtype. check_finite does not look at it.
 
         Does not block. Not collective: only the two ranks call it, at any time, and it has no key. Its Pending is done
-        when the receiver has the array. So if two ranks each wait for their send before they call recv, they wait for
-        each other. If a rank sends several arrays to one rank with one tag, the first of them goes to the first recv
+        when the receiver has the array. So if two ranks each wait for their send before they call recv, both wait until
+        TimedOutError. If a rank sends several arrays to one rank with one tag, the first of them goes to the first recv
         there that accepts it.
 
         Raises as the class says:
@@ -206,8 +206,8 @@ class KVStore(_core.Store):
             UnsupportedError: the store's type is not dist_sync_mpi.
         Pending.wait raises:
             MismatchError, on both ranks: the dtypes or numbers of elements differ;
-            TimedOutError: the other rank did not make its call within key_timeout. The call of the other rank that
-                belongs to this one ends in TimedOutError, too, and takes no other array. Both ranks must make their
+            TimedOutError: the other rank did not make its call within key_timeout. If the other rank makes the matching
+                call later, that call ends in TimedOutError, too, and takes no other array. Both ranks must make their
                 calls again.
             AbortedError: one of the two ranks closed its store before the two calls met.
         """
@@ -220,7 +220,7 @@ class KVStore(_core.Store):
             The Pending that recv returns has the attribute `source`, the rank that sent the array.
 
         More TimedOutErrors of a recv from any rank:
-            - If some rank has given up a send with this tag, the recv ends in TimedOutError before it takes an array
+            - If some rank's send with this tag has ended in TimedOutError, the recv does, too, before it takes an array
               that another rank sends.
             - If the recv itself ends in TimedOutError, the next send with its tag does, too, whichever rank makes it.
 
@@ -240,8 +240,8 @@ class KVStore(_core.Store):
     def push(self, key: Keys, value: Values, priority: SupportsIndex = 0, *, op: Op = "sum") -> Pending:
         """Replaces the stored value by the sum (or by the result of `op`) of the devices' arrays.
 
-        The arrays have the dtype and shape of the stored value. Once the store has an optimizer, push updates the
-        stored value by the sum instead.
+        The arrays have the dtype and shape of the stored value. Once the store has an optimizer, push uses the sum as a
+        gradient: it updates the stored value by it.
 
         Does not block. With servers:
             - The synchronous types (dist_sync and so on) are collective: every worker makes the same call.
@@ -266,7 +266,7 @@ class KVStore(_core.Store):
     def row_sparse_pull(self, key: Keys, out: Values, row_ids: Values) -> None:
         """Copies some rows of the stored value to each array of `out`, and fills their other rows with zeros.
 
-        out: arrays of the value's dtype and shape. With servers only the rows that are asked for travel.
+        out: arrays of the value's dtype and shape. With servers only the rows that row_ids names travel.
         row_ids: one array for each key, of any shape and dtype. Its elements are whole numbers: indices of the first
             dimension. It may name a row several times, and it may be empty.
 
@@ -284,7 +284,8 @@ class KVStore(_core.Store):
             momentum. Parameters that are left out have MXNet's defaults.
         factors: {key: (factor of the learning rate, factor of wd)} for single keys.
 
-        A second call with the same rule changes the parameters, and keeps what the rule knows of each key.
+        A second call with the same rule changes the parameters, and keeps the rule's state of each key, such as its
+        momentum.
 
         With servers it is collective, and blocks until every worker has called it (with asynchronous types, until
         worker 0 has). Otherwise it does not block.
@@ -292,7 +293,7 @@ class KVStore(_core.Store):
         Raises InvalidArgumentError for an unknown rule or parameter and for a value out of range, and UnsupportedError
         with dist_sync_mpi; update the weights in the program there. With servers it raises TimedOutError on every
         worker if some workers do not call it within key_timeout, with asynchronous types on the worker that waited.
-        Then nothing has changed, and these workers call again.
+        Then nothing has changed, and these workers may call again.
         """
         if not isinstance(optimizer, str):
             raise TypeError(f"an optimizer is a str, such as 'sgd', with its parameters by name, not {optimizer!r}")
@@ -300,11 +301,12 @@ class KVStore(_core.Store):
         self._set_optimizer(optimizer, {name: float(value) for name, value in parameters.items()}, by_key)
 
     def save_optimizer_states(self, fname: Path, dump_optimizer: bool = False) -> None:
-        """Writes what the rule keeps of each key to a file. With dump_optimizer it also writes the rule and its
-        parameters.
+        """Writes the rule's state of each key, such as its momentum, to a file. With dump_optimizer it also writes the
+        rule and its parameters.
 
-        The file is replaced as a whole or not at all. With servers the file has the states of all servers, after this
-        worker's own earlier calls. One worker is enough; each worker that calls it writes the file that it names.
+        The file is replaced as a whole or not at all. With servers the file has the states of all servers, after they
+        have executed this worker's earlier calls. One worker is enough; each worker that calls it writes the file that
+        it names.
 
         Blocks until the file is on disk. Not collective. Raises InvalidArgumentError if there is no optimizer,
         InternalError if it cannot write the file, and UnsupportedError with dist_sync_mpi.
@@ -312,11 +314,11 @@ class KVStore(_core.Store):
         self._save_optimizer_states(os.fsdecode(fname), dump_optimizer)
 
     def load_optimizer_states(self, fname: Path) -> None:
-        """Loads the states from such a file, and the optimizer, too, if the file has it.
+        """Loads the states from a file of save_optimizer_states, and the optimizer, too, if the file has it.
 
-        The file fits any number of servers, and stores of one process. Blocks while it reads. With servers it is
-        collective, and blocks until every worker has called it (with asynchronous types, until worker 0 has). The store
-        reads worker 0's file; the other workers need none.
+        A store with any number of servers can load the file, and so can a store of one process. Blocks while it reads.
+        With servers it is collective, and blocks until every worker has called it (with asynchronous types, until
+        worker 0 has). Only worker 0 reads its file; the other workers need none.
 
         Raises InvalidArgumentError if the file is missing or damaged, or has the states of another rule, and
         UnsupportedError with dist_sync_mpi.
@@ -330,9 +332,9 @@ class KVStore(_core.Store):
         float32, float16 and bfloat16:
             '2bit': sends +threshold, -threshold or 0 for each element;
             '1bit': sends +1 for an element above the threshold, else -1.
-        With these, a worker adds the part of a gradient that it has not sent to the next gradient. It does so even if
-        the push then fails. If one input element is NaN or infinite, so is that element of the sum ('2bit': NaN), and
-        nothing of it is added to the next gradient.
+        With these, a worker keeps what rounding leaves over of a gradient, and adds it to the next gradient. It does so
+        even if the push fails. If one input element is NaN or infinite, so is that element of the sum ('2bit': NaN),
+        and nothing of it is added to the next gradient.
 
         All ranks call it with the same values before the first array. With servers it blocks until all have; otherwise
         it does not block.
@@ -346,7 +348,8 @@ class KVStore(_core.Store):
         self._set_gradient_compression(kind, float(threshold))
 
     def num_dead_node(self) -> int:
-        """How many nodes of the job (scheduler, servers and workers) were lost. 0 in stores of one process.
+        """Returns how many processes of the job (scheduler, servers and workers) were lost; 0 in a store of one
+        process.
 
         Does not block. Not collective. Raises UnsupportedError with dist_sync_mpi, where a PeerLostError names the
         ranks.
@@ -368,8 +371,7 @@ class KVStore(_core.Store):
         join.
 
         Until then this rank contributes nothing to what the others reduce: it adds zeros to a sum, and an average does
-            not count
-        it. Collective. Ctrl-C interrupts the wait; for the other ranks, this rank has joined all the same.
+        not count it. Collective. Ctrl-C interrupts the wait; for the other ranks, this rank has joined all the same.
 
         Raises UnsupportedError with servers. Raises PeerLostError, AbortedError and InternalError as Pending.wait does.
         """
@@ -414,7 +416,7 @@ class KVStore(_core.Store):
         return self._counters()
 
     def choices(self) -> list[Choice]:
-        """The sizes, limits and policies that the store uses, and where each comes from. For people to read.
+        """Lists the sizes, limits and policies that the store uses, and where each comes from. For people to read.
 
         The list is empty in stores of one process. Does not block. Not collective. Raises AbortedError if the store is
         closed.
@@ -424,8 +426,8 @@ class KVStore(_core.Store):
     def close(self) -> None:
         """Closes the store. A second call does nothing.
 
-        Blocks, in every thread that calls it, until the arrays that have begun to move are exchanged. Not collective:
-        other calls that need this rank fail with AbortedError on the other ranks. Afterwards every other method raises
+        Every thread that calls it blocks until the arrays that have begun to move are exchanged. Not collective: other
+        calls that need this rank fail with AbortedError on the other ranks. Afterwards every other method raises
         AbortedError. Ctrl-C interrupts the wait; the store then goes on closing in the background. If nothing refers to
         a store any more, it is closed, too, and Ctrl-C does not interrupt that.
 

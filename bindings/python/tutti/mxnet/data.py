@@ -18,9 +18,11 @@ class SplitSampler(gluon.data.sampler.Sampler):
 
     def __init__(self, length, num_parts=1, part_index=0):
         if not 0 <= part_index < num_parts:
-            raise ValueError(f"part {part_index} of {num_parts} parts: they count from 0 to {num_parts - 1}")
+            raise ValueError(f"part_index is {part_index}, but the {num_parts} parts have the numbers 0 to "
+                             f"{num_parts - 1}")
         if length < num_parts:
-            raise ValueError(f"{length} elements cannot be split into {num_parts} parts: some would have none")
+            raise ValueError(f"{length} elements cannot be split into {num_parts} parts, because some parts would be "
+                             "empty")
         self._length = length // num_parts
         self._start = self._length * part_index
 
@@ -50,11 +52,12 @@ def split_and_load(data, ctx_list, work_load_list=None, batch_axis=0, even_split
 def _ends(size, loads, contexts):
     """The end of each device's slice of so many elements."""
     if len(loads) != len(contexts):
-        raise ValueError(f"{len(loads)} work loads for {len(contexts)} devices")
+        raise ValueError(f"there are {len(loads)} work loads for {len(contexts)} devices; give one for each device")
     if min(loads) <= 0:
-        raise ValueError(f"work loads {loads}: each has to be above 0")
+        raise ValueError(f"work loads {loads}: each must be above 0")
     ends = [round(size * sum(loads[:i + 1]) / sum(loads)) for i in range(len(loads))]
     for start, end, context in zip([0, *ends[:-1]], ends, contexts):
         if start == end:
-            raise ValueError(f"a batch of {size} elements and work loads {loads} leave device {context} none")
+            raise ValueError(f"a batch of {size} elements with work loads {loads} leaves device {context} without any "
+                             "element")
     return ends

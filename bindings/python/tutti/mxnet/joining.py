@@ -31,7 +31,8 @@ def join(*trainers):
 
 def _store_of(trainers):
     if not trainers:
-        raise InvalidArgumentError("join: no Trainer is given; give all that the other ranks may still step")
+        raise InvalidArgumentError("join: pass at least one Trainer, and all Trainers that the other ranks may still "
+                                   "step")
     for trainer in trainers:
         if not trainer._kv_initialized:
             trainer._init_kvstore()
@@ -39,11 +40,12 @@ def _store_of(trainers):
             trainer._init_params()
     stores = [trainer._kvstore if trainer._distributed else None for trainer in trainers]
     if len({getattr(kv, "_exchange", kv) for kv in stores}) > 1:
-        raise InvalidArgumentError("join: these Trainers have several stores; while this rank waits in one, the others "
-                                   "wait for it in the next; give all of them kvstore=kv, of one "
-                                   "kv = mx.kv.create('dist_sync_mpi')")
+        raise InvalidArgumentError("join: these Trainers have several stores, and while this rank waits in one store, "
+                                   "the other ranks would wait for it in the next; make one store, kv = "
+                                   "mx.kv.create('dist_sync_mpi'), and give every Trainer kvstore=kv")
     if not isinstance(stores[0], (Store, type(None))):
-        raise UnsupportedError(f"join: the store {stores[0].type} is MXNet's own; take dist_sync_mpi")
+        raise UnsupportedError(f"join: the store {stores[0].type} is one of MXNet's own; create a store of type "
+                               "dist_sync_mpi")
     return stores[0]
 
 

@@ -34,7 +34,8 @@ def check(optimizer, store_type):
             "Module the environment variable MXNET_UPDATE_ON_KVSTORE=0")
     if optimizer.begin_num_update and RULES[type(optimizer)][0] in ("adam", "lamb"):
         raise UnsupportedError(f"begin_num_update={optimizer.begin_num_update}: on servers {type(optimizer).__name__} "
-                               "counts its updates from 0, or from the states that load_optimizer_states gives it")
+                               "counts its updates from 0, or from the states that load_optimizer_states loads; "
+                               "leave begin_num_update out")
 
 
 def check_rows(optimizer, key):
@@ -42,8 +43,8 @@ def check_rows(optimizer, key):
     lazy = getattr(optimizer, "lazy_update", isinstance(optimizer, mx.AdaGrad))
     if lazy and (isinstance(optimizer, mx.Adam) or getattr(optimizer, "momentum", 0) or optimizer.wd):
         instead = "wd=0" if isinstance(optimizer, mx.AdaGrad) else "lazy_update=False"
-        raise UnsupportedError(f"key {key!r}: the servers would also update the rows that this row_sparse gradient "
-                               f"has not, and {type(optimizer).__name__} leaves them as they are; give it {instead}")
+        raise UnsupportedError(f"key {key!r}: {type(optimizer).__name__} does not update rows that this row_sparse "
+                               f"gradient lacks, but the servers would; give the optimizer {instead}")
 
 
 def of_key(optimizer, key):

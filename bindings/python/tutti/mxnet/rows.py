@@ -27,18 +27,19 @@ def but_sparse(key, arrays):
 def asked_for(key, out, row_ids):
     """(key, array, its row ids) for each array."""
     if out is None or row_ids is None:
-        raise InvalidArgumentError(f"row_sparse_pull of key {key!r}: out= and row_ids= are needed, the arrays that get "
-                                   "the rows, and which rows")
+        raise InvalidArgumentError(f"row_sparse_pull of key {key!r}: pass out=, the arrays that get the rows, and "
+                                   "row_ids=, the numbers of the rows")
     if isinstance(key, (list, tuple)):
         values, ids = listed(out), listed(row_ids)
         if not len(key) == len(values) == len(ids):
-            raise InvalidArgumentError("row_sparse_pull: a list of keys takes lists of out and of row_ids, one a key")
+            raise InvalidArgumentError("row_sparse_pull: with a list of keys, pass lists of out and of row_ids with "
+                                       "an entry for each key")
         return [one for each in zip(key, values, ids) for one in asked_for(*each)]
     arrays, ids = listed(out), listed(row_ids)
     ids = ids * len(arrays) if len(ids) == 1 else ids
     if len(ids) != len(arrays):
-        raise InvalidArgumentError(f"row_sparse_pull of key {key!r}: {len(ids)} row_ids for {len(arrays)} arrays; give "
-                                   "one for all of them or one for each")
+        raise InvalidArgumentError(f"row_sparse_pull of key {key!r}: there are {len(ids)} row_ids for {len(arrays)} "
+                                   "arrays; pass one for all arrays, or one for each")
     for array in (*arrays, *ids):
         if not _is_one(array):
             dense(key, [array])

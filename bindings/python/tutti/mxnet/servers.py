@@ -20,7 +20,7 @@ def grouped(keys, values, take=dense):
     if not isinstance(keys, (list, tuple)):
         return {keys: take(keys, listed(values))}
     if not isinstance(values, (list, tuple)) or len(values) != len(keys):
-        raise InvalidArgumentError("a list of keys takes a list of values, one a key")
+        raise InvalidArgumentError("with a list of keys, pass a list of values with an entry for each key")
     groups = {}
     for key, value in zip(keys, values):
         groups.setdefault(key, []).extend(take(key, listed(value)))
@@ -64,9 +64,9 @@ class ServedStore(Store):
         self._exchange = ServedStore.joined
         self._store = self._exchange.store
         if ("async" in self._store.type) != ("async" in self.asked):
-            raise UnsupportedError(f"this process has a store of type {self._store.type} already, and a job's servers "
-                                   f"cannot be {self.asked} as well at the same time; use one of the two, or close "
-                                   "the other first, with its close()")
+            raise UnsupportedError(f"this process already has a store of type {self._store.type}, and the servers of "
+                                   f"a job cannot be {self.asked} at the same time; use only one of the two types, or "
+                                   "first call close() of the other store")
         number = next(COUNTS["store"])
         self._user = f"store {number}" if number > 1 else ""
         self._compression = UNCOMPRESSED
@@ -134,7 +134,7 @@ class ServedStore(Store):
         With `ignore_sparse` row_sparse arrays stay as they are; row_sparse_pull fills them.
         """
         if out is None:
-            raise InvalidArgumentError(f"pull of key {key!r}: out= is missing, the arrays that get the value")
+            raise InvalidArgumentError(f"pull of key {key!r}: pass out=, the arrays that get the value")
         for each, outs in grouped(key, out, rows.but_sparse if ignore_sparse else dense).items():
             if outs:
                 self._get("pull", each, [], outs, priority)
@@ -186,8 +186,9 @@ class ServedStore(Store):
         self._check_key(key)
         self._check_owner()
         if self._compression != self._exchange.compression:
-            raise UnsupportedError(f"this program's gradients travel as {self._exchange.compression[0]}, for another "
-                                   "Trainer, Module or store has asked for it; give all the same compression_params")
+            raise UnsupportedError(f"this program's gradients travel as {self._exchange.compression[0]}, because "
+                                   "another Trainer, Module or store has asked for that; give all of them the same "
+                                   "compression_params")
         if self._optimizer is None:
             return
         self._optimizer._update_count(key)
@@ -198,11 +199,12 @@ class ServedStore(Store):
     def _check_owner(self):
         """Refuses a second optimizer, because servers update every pushed value by the one optimizer that they have."""
         if self._exchange.sender not in (None, self):
-            raise UnsupportedError(f"the servers of {self.type} have the optimizer of another Trainer, Module or store "
-                                   "of this program, and would update this one's values by it; let all of them update "
-                                   "on the workers: with a Trainer update_on_kvstore=False, with a Module "
-                                   "MXNET_UPDATE_ON_KVSTORE=0. Or use one after the other: close the first one's store "
-                                   "with kv.close(), of kv = mx.kv.create(...), on every worker, and create another")
+            raise UnsupportedError(f"the servers of {self.type} have the optimizer of another Trainer, Module or "
+                                   "store of this program, and would use it to update this one's values, too; let "
+                                   "the workers update all values: with a Trainer update_on_kvstore=False, with a "
+                                   "Module MXNET_UPDATE_ON_KVSTORE=0. Or use one after the other: on every worker "
+                                   "call kv.close() of the first one's store, kv = mx.kv.create(...), and create "
+                                   "another store")
 
     def _send(self):
         """Sends settings to the servers. If the servers refuse them, sends them again with the next push."""

@@ -40,7 +40,7 @@ def compression_of(params):
     try:
         return params["type"], float(params.get("threshold", 0.5))
     except (TypeError, ValueError):
-        raise InvalidArgumentError(f"compression {params!r}: the threshold is a number") from None
+        raise InvalidArgumentError(f"compression {params!r}: the threshold must be a number") from None
 
 
 class _Exchange:
@@ -53,8 +53,8 @@ class _Exchange:
 
     def __init__(self, store_type):
         if os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine":
-            raise UnsupportedError(f"{store_type} does not work with MXNET_ENGINE_TYPE=NaiveEngine, which tells nobody "
-                                   "that an exchange failed; take ThreadedEngine or ThreadedEnginePerDevice")
+            raise UnsupportedError(f"{store_type} does not work with MXNET_ENGINE_TYPE=NaiveEngine, because that "
+                                   "engine hides failed exchanges; take ThreadedEngine or ThreadedEnginePerDevice")
         self.store = tutti.create(store_type)
         self._engine = _core.mxnet.DependencyEngine(mxnet.libinfo.find_lib_path()[0], self.store)
         self._turns = {}
@@ -177,8 +177,9 @@ class Store(KVStoreBase):
         """
         kind, _ = compression_of(compression_params)
         if kind in ("1bit", "2bit"):
-            raise UnsupportedError(f"{self.type} has no {kind} compression, which the parameter server's types have "
-                                   "(dist_sync, dist_async); here 'type' is fp16, bf16 or none")
+            raise UnsupportedError(f"{self.type} does not have {kind} compression, which only the types with a "
+                                   "parameter server have (dist_sync, dist_async); here 'type' may be fp16, bf16 or "
+                                   "none")
         if kind != self._exchange.compression:
             self._store.set_gradient_compression(kind)
             self._exchange.compression = kind
@@ -257,7 +258,8 @@ class Store(KVStoreBase):
             raise TypeError(f"a key is an int or a str, not {key!r}")
         kind = isinstance(key, str)
         if self._key_kind not in (None, kind):
-            raise InvalidArgumentError(f"key {key!r}: the keys of one store are all integers or all strings", key=key)
+            raise InvalidArgumentError(f"key {key!r}: the keys of one store must be all integers or all strings",
+                                       key=key)
         self._key_kind = kind
 
     def _start(self, method, key, arrays, priority):

@@ -24,10 +24,11 @@ def pairs(keys, values):
     if not isinstance(keys, (list, tuple)):
         return [(keys, dense(keys, listed(values)))]
     if not isinstance(values, (list, tuple)) or len(values) != len(keys):
-        raise InvalidArgumentError("a list of keys takes a list of values, one a key")
+        raise InvalidArgumentError("with a list of keys, pass a list of values with an entry for each key")
     if len(set(keys)) < len(keys):
         twice = next(key for i, key in enumerate(keys) if key in keys[:i])
-        raise DuplicateKeyError(f"key {twice!r} is in one call twice; call once for each of its values", key=twice)
+        raise DuplicateKeyError(f"key {twice!r} stands twice in one call; make one call for each of its values",
+                                key=twice)
     return [(key, dense(key, listed(value))) for key, value in zip(keys, values)]
 
 
@@ -59,16 +60,18 @@ def copy_to(source, targets):
 def dense(key, arrays):
     """The arrays, one at least, each of which must be one that the ranks can sum."""
     if not arrays:
-        raise InvalidArgumentError(f"key {key!r}: no array is given", key=key)
+        raise InvalidArgumentError(f"key {key!r}: pass at least one array", key=key)
     for array in arrays:
         if not isinstance(array, NDArray):
             raise TypeError(f"key {key!r}: a value is an NDArray or a list of them, not {type(array).__name__}")
         if array.stype != "default":
             raise SparseError(
-                f"key {key!r}: {array.stype} arrays are not exchanged here; make it dense, and copy a result back: "
-                "array.tostype('default'), or for a parameter stype='default' and grad_stype='default'", key=key)
+                f"key {key!r}: tutti does not exchange {array.stype} arrays here; make the array dense, and copy the "
+                "result back: array.tostype('default'), or for a parameter stype='default' and grad_stype='default'",
+                key=key)
         if array.context.device_type not in ON_HOST:
             raise UnsupportedError(
-                f"key {key!r}: arrays on {array.context} are not exchanged yet; bring it to the CPU, and a result "
-                "back: array.as_in_context(mx.cpu()), or for a network and its data ctx=mx.cpu()", key=key)
+                f"key {key!r}: tutti does not exchange MXNet's arrays on {array.context}; copy the array to the CPU, "
+                "and the result back: array.as_in_context(mx.cpu()), or for a network and its data ctx=mx.cpu()",
+                key=key)
     return arrays
