@@ -19,8 +19,8 @@ std::shared_ptr<tutti::KVStore> open_store(const World& world, const Settings& s
   if (store->num_workers() != world.size()) {
     throw tutti::Error(
         tutti::ErrorCode::invalid_argument,
-        fmt::format("a store of type '{}' is of {} process, but {} take part; measure it alone, or "
-                    "ask for --kv-store dist_sync_mpi",
+        fmt::format("a store of type '{}' has {} process, but {} processes take part; start one "
+                    "process, or ask for --kv-store dist_sync_mpi",
                     store->type(), store->num_workers(), world.size()));
   }
   if (settings.wire != "none") store->set_gradient_compression(settings.wire);

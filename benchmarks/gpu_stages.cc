@@ -63,21 +63,21 @@ int main(int argc, char** argv) {
   app.add_option("PART", part, "facts, copies, calls, kernels, host-sums or pinning")
       ->required()
       ->check(command_line::one_of(names));
-  app.add_option("--bytes", sizes, "sizes of what is copied, summed and pinned")
+  app.add_option("--bytes", sizes, "the sizes that are copied, summed and pinned")
       ->delimiter(',')
       ->transform(command_line::size());
-  app.add_option("--gpu", ordinal, "CUDA's number of the device")->capture_default_str();
-  app.add_option("--seconds", seconds, "for each figure")
+  app.add_option("--gpu", ordinal, "the device, as CUDA numbers it")->capture_default_str();
+  app.add_option("--seconds", seconds, "the time for each figure")
       ->check(command_line::between(0, 60))
       ->capture_default_str();
-  app.add_option("--sources", sources, "how many sources are summed")
+  app.add_option("--sources", sources, "the number of tensors in a sum")
       ->delimiter(',')
       ->check(command_line::between(1, 64));
-  app.add_option("--memory", memory, "copies of this kind of host memory alone")
+  app.add_option("--memory", memory, "measure only copies of this kind of host memory")
       ->check(command_line::one_of({"pinned", "registered", "pageable"}));
   app.add_option("--at", start,
-                 "begin to measure at this time, in seconds since 1970: so do several processes at "
-                 "once");
+                 "begin to measure at this time, in seconds since 1970, so that several "
+                 "processes begin together");
   if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   try {
     const cuda::Gpu gpu(ordinal);

@@ -110,16 +110,18 @@ double copy_rate(int threads, std::size_t footprint, double seconds, bool stream
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Copies with all processors at once and prints, as JSON, bytes read plus written.");
+  CLI::App app(
+      "Copies memory with all processors at once, and prints as JSON the bytes that "
+      "they read and write.");
   std::vector<std::size_t> footprints = {std::size_t{256} << 20};
   int threads = usable_cpus();
   double seconds = 0.5;
-  app.add_option("--bytes", footprints, "memory that one pass touches, all threads together")
+  app.add_option("--bytes", footprints, "the memory that one pass of all threads touches")
       ->delimiter(',')
       ->transform(command_line::size());
-  app.add_option("--threads", threads, "one a processor by default")
+  app.add_option("--threads", threads, "the number of threads (default: one for each processor)")
       ->check(command_line::between(1, 4096));
-  app.add_option("--seconds", seconds, "for each size and each way to copy");
+  app.add_option("--seconds", seconds, "the time for each size and each way to copy");
   if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const std::size_t bytes : footprints) {

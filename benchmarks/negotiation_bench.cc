@@ -184,27 +184,29 @@ void report(const std::vector<nlohmann::ordered_json>& rows, const std::string& 
 
 void declare(CLI::App& app, Settings& s) {
   const CLI::Validator positive = command_line::between(1, 1e6);
-  app.add_option("--tensors", s.tensors, "in one list call")
+  app.add_option("--tensors", s.tensors, "the number of tensors in one list call")
       ->check(positive)
       ->capture_default_str();
-  app.add_option("--elements", s.elements, "f32, of each tensor")
+  app.add_option("--elements", s.elements, "the number of f32 elements of each tensor")
       ->check(positive)
       ->capture_default_str();
-  app.add_option("--steps", s.steps, "that are measured")->check(positive)->capture_default_str();
-  app.add_option("--warmup", s.warmup, "steps before them")
+  app.add_option("--steps", s.steps, "the number of steps that are measured")
+      ->check(positive)
+      ->capture_default_str();
+  app.add_option("--warmup", s.warmup, "the number of steps before them")
       ->check(command_line::between(0, 1e6))
       ->capture_default_str();
-  app.add_option("--idle", s.idle, "seconds for which the store is then left alone")
+  app.add_option("--idle", s.idle, "the seconds for which the store is then idle")
       ->check(command_line::between(0.1, 3600.0))
       ->capture_default_str();
   app.add_flag_function(
       "--replay,!--no-replay", [&s](std::int64_t given) { s.replay = given > 0; },
-      "repeat the plan without asking the coordinator (default: as TUTTI_REPLAY says, or "
-      "on)");
+      "repeat the plan without asking the coordinator (default: the value of TUTTI_REPLAY, or on)");
   app.add_option("--timeline", s.timeline,
-                 "also time a store that records its timeline in this file, step by step in turns; "
-                 "a timeline has room for a million events");
-  app.add_option("--json", s.json, "file for the rows: an array with an object for each");
+                 "also time a store that records its timeline in this file, in turns with the "
+                 "other, step by step; a timeline has room for a million events");
+  app.add_option("--json", s.json,
+                 "write the rows to this file: an array with one object for each row");
 }
 
 /// Returns the program's exit status.

@@ -131,32 +131,34 @@ ordered_json measure(KVStore& store, const Settings& settings, const std::string
 
 void declare(CLI::App& app, Settings& s) {
   app.add_option("--as", s.as,
-                 "array (one tensor), keys (as many as ResNet-50 has; only sizes with an element "
-                 "for each), updates (of an asynchronous store)")
+                 "the form of the data: array (one tensor), keys (as many keys as ResNet-50 has, "
+                 "each with at least one element), or updates (of an asynchronous store)")
       ->delimiter(',')
       ->check(command_line::one_of({"array", "keys", "updates"}))
       ->capture_default_str();
-  app.add_option("--bytes", s.sizes, "sizes; K, M, G are powers of 1024")
+  app.add_option("--bytes", s.sizes, "the sizes; K, M, G are powers of 1024")
       ->delimiter(',')
       ->transform(command_line::size())
       ->type_name("SIZE,...");
   app.add_option("--kv-store,--kvstore", s.store, "the store's type")->capture_default_str();
-  app.add_option("--wire", s.wire, "what gradients travel as: none (f32), fp16 or bf16")
+  app.add_option("--wire", s.wire, "the format in which gradients travel: none (f32), fp16 or bf16")
       ->check(command_line::one_of({"none", "fp16", "bf16"}).description(""))
       ->capture_default_str();
-  app.add_option("--seconds", s.seconds, "for a size")
+  app.add_option("--seconds", s.seconds, "the time for each size")
       ->check(command_line::between(0.001, 3600.0).description(""))
       ->capture_default_str();
-  app.add_option("--least", s.least, "turns a size at least")
+  app.add_option("--least", s.least, "the least number of turns for each size")
       ->check(command_line::between(1, most_turns).description(""))
       ->capture_default_str();
-  app.add_option("--warmup", s.warmup, "turns before them")
+  app.add_option("--warmup", s.warmup, "the number of turns before them")
       ->check(command_line::between(0, 1e6).description(""))
       ->capture_default_str();
-  app.add_option("--rest", s.rest, "milliseconds before each turn in which nothing is sent")
+  app.add_option("--rest", s.rest,
+                 "the milliseconds before each turn in which the program sends nothing")
       ->check(command_line::between(0.0, 1e4).description(""))
       ->capture_default_str();
-  app.add_option("--json", s.json, "file for the rows: an array with an object for each");
+  app.add_option("--json", s.json,
+                 "write the rows to this file: an array with one object for each row");
 }
 
 void report(const std::vector<ordered_json>& rows, const std::string& file) {

@@ -12,8 +12,9 @@ from compare import summary  # pylint: disable=wrong-import-position
 def main():
     parser = Parser(description=__doc__.replace(" See --help.", ""))
     parser.add_argument("record", metavar="RECORD.json",
-                        help="such as benchmarks/results/2026-11-23-node-epyc-run3.json")
-    parser.add_argument("--chart", metavar="FILE.png", help="also draw each peer's time over tutti's")
+                        help="a record of suite node, such as benchmarks/results/2026-11-23-node-epyc-run3.json")
+    parser.add_argument("--chart", metavar="FILE.png",
+                        help="also draw each peer's time divided by tutti's, into this file")
     given = parser.parse_args()
     try:
         record = summary.read(given.record)

@@ -140,19 +140,18 @@ int inform(const Job& job, bool as_json) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Prints what this tutti is built of, the GPUs, its options, whether a dist_sync_mpi store "
-      "comes up, "
-      "what "
-      "it works with and where that comes from, and the memory it takes.\n"
-      "Alone, or under mpirun: mpirun -n N tutti-info");
+      "Prints how this tutti was built, the GPUs, its options, whether it can create a "
+      "dist_sync_mpi store, the sizes and limits of that store and where they come from, and the "
+      "memory that the store takes.\nStart it alone, or with mpirun: mpirun -n N tutti-info");
   Job job;
-  app.add_option("--ranks", job.ranks, "tell the memory for so many ranks on each node")
+  app.add_option("--ranks", job.ranks,
+                 "print the memory for a job with this many ranks on each node")
       ->check(command_line::between(1, 1 << 16));
-  app.add_option("--nodes", job.nodes, "... and so many nodes")
+  app.add_option("--nodes", job.nodes, "and with this many nodes")
       ->check(command_line::between(1, 1 << 16))
       ->capture_default_str();
   bool as_json = false;
-  app.add_flag("--json", as_json, "print one JSON object, in place of text");
+  app.add_flag("--json", as_json, "print one JSON object instead of text");
   if (const auto status = command_line::parse_or_status(app, argc, argv)) return *status;
   try {
     return inform(job, as_json);

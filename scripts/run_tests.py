@@ -266,9 +266,10 @@ def run_parts(tally, parts):
 
 def main():
     parser = Parser(description=__doc__)
-    parser.add_argument("tier", metavar="TIER", choices=("quick", "full"), help="quick or full")
+    parser.add_argument("tier", metavar="TIER", choices=("quick", "full"), help="the tests to run: quick or full")
     names = [part.name for part in test_parts.PARTS]
-    parser.add_argument("--part", metavar="NAME", choices=names, help=f"of the full tier only this: {', '.join(names)}")
+    parser.add_argument("--part", metavar="NAME", choices=names,
+                        help=f"run only this part of the full tier: {', '.join(names)}")
     args = parser.parse_args()
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) == signal.SIG_DFL:

@@ -39,54 +39,61 @@ void declare(CLI::App& app, Settings& s) {
   constexpr int many = std::numeric_limits<int>::max();
   app.add_option(
          "--impl", s.impls,
-         "what to measure, in turns: tutti, timeline (tutti that records one), irreproducible "
-         "(tutti whose sums need not have the same bits), mpi")
+         "the implementations to measure, in turns: tutti, timeline (tutti with a timeline), "
+         "irreproducible (tutti whose sums need not have the same bits), mpi")
       ->delimiter(',')
       ->check(one_of({"tutti", "timeline", "irreproducible", "mpi"}))
       ->capture_default_str();
   add_choice(app, "--op", "allreduce, broadcast, reduce_scatter or allgather", operations, s.op);
   add_choice(app, "--dtype", "f16, bf16, f32, f64, i8, u8, i32 or i64", dtypes, s.dtype);
-  app.add_option("--min-bytes", s.min_bytes, "smallest size; K, M, G are powers of 1024")
+  app.add_option("--min-bytes", s.min_bytes, "the smallest size; K, M, G are powers of 1024")
       ->transform(command_line::size())
       ->type_name("SIZE")
       ->default_str("4");
-  app.add_option("--max-bytes", s.max_bytes, "largest size")
+  app.add_option("--max-bytes", s.max_bytes, "the largest size")
       ->transform(command_line::size())
       ->type_name("SIZE")
       ->default_str("64M");
-  app.add_option("--factor", s.factor, "from one size to the next, 2 at least")
+  app.add_option("--factor", s.factor, "the factor from one size to the next, at least 2")
       ->check(between(2, 1 << 20).description(""))
       ->capture_default_str();
-  app.add_option("--bytes", s.sizes, "these sizes instead")
+  app.add_option("--bytes", s.sizes, "these sizes, instead of --min-bytes to --max-bytes")
       ->delimiter(',')
       ->transform(command_line::size())
       ->type_name("SIZE,...");
-  app.add_flag("--in-place", s.in_place, "the result replaces the input");
+  app.add_flag("--in-place", s.in_place, "write the result over the input");
   app.add_flag("--shared", s.shared, "also measure tutti with tensors in node-shared memory");
-  app.add_option("--iters", s.iterations, "turns a size; 0: as many as --seconds allow, up to 1000")
+  app.add_option("--iters", s.iterations,
+                 "the number of turns for each size; 0: as many as --seconds allow, up to 1000")
       ->check(between(0, many).description(""))
       ->capture_default_str();
-  app.add_option("--least", s.least, "turns a size at least, however long they take")
+  app.add_option("--least", s.least,
+                 "the least number of turns for each size, however long they take")
       ->check(between(1, 1000).description(""))
       ->capture_default_str();
-  app.add_option("--warmup", s.warmup, "turns a size that are not measured")
+  app.add_option("--warmup", s.warmup, "the number of turns for each size that are not measured")
       ->check(between(0, many).description(""))
       ->capture_default_str();
-  app.add_option("--rest", s.rest, "milliseconds before each turn in which nothing is sent")
+  app.add_option("--rest", s.rest,
+                 "the milliseconds before each turn in which the program sends nothing")
       ->check(between(0.0, 1e4).description(""))
       ->capture_default_str();
-  app.add_option("--seconds", s.seconds, "time for a size, all implementations and checks together")
+  app.add_option("--seconds", s.seconds,
+                 "the time for each size, with all implementations and checks")
       ->capture_default_str();
-  app.add_flag("--check,!--no-check", s.check, "compare every result, outside the time")
+  app.add_flag("--check,!--no-check", s.check, "check every result, outside the measured time")
       ->default_str("on");
-  app.add_option("--json", s.json, "file for the rows: an array with one object a row");
-  app.add_option("--kv-store,--kvstore", s.store, "tutti's store type")->capture_default_str();
-  app.add_option("--wire", s.wire, "what tutti's f32 tensors travel as: none (f32), fp16 or bf16")
+  app.add_option("--json", s.json,
+                 "write the rows to this file: an array with one object for each row");
+  app.add_option("--kv-store,--kvstore", s.store, "the type of tutti's store")
+      ->capture_default_str();
+  app.add_option("--wire", s.wire,
+                 "the format in which tutti's f32 tensors travel: none (f32), fp16 or bf16")
       ->check(one_of({"none", "fp16", "bf16"}).description(""))
       ->capture_default_str();
-  app.add_option("--gpu", s.gpu, "tensors on this device, as CUDA numbers them, on every rank")
+  app.add_option("--gpu", s.gpu, "put the tensors of every rank on this device, as CUDA numbers it")
       ->check(between(0, many).description(""));
-  app.add_option("--root", s.root, "root of a broadcast")
+  app.add_option("--root", s.root, "the root of a broadcast")
       ->check(between(0, many).description(""))
       ->capture_default_str();
 }

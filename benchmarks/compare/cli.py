@@ -62,13 +62,13 @@ def links(text):
     except emulated.hosts.Refused as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if rate is None:
-        raise argparse.ArgumentTypeError("without a rate links have no bound to be held against")
+        raise argparse.ArgumentTypeError("a rate is needed: without one, links have no bound with which to compare")
     return emulated.Links(rate)
 
 
 def positive(text):
     if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text}: a whole number above 0 is meant")
+        raise argparse.ArgumentTypeError(f"{text}: it takes a whole number above 0")
     return int(text)
 
 
@@ -92,40 +92,38 @@ def options():
     parser = Parser(
         prog="compare.py",
         description=__doc__.replace("The command line, and the order of things:", "Runs tutti and its peers in turn:"),
-        epilog="Peers: Open MPI comes with the build. Intel MPI: pip install impi-rt impi-devel; Gloo and PyTorch's "
-               "DDP: pip install "
-               "torch; Horovod: pip install horovod beside torch, which builds it for the MPI whose mpicxx comes "
-               "first, and that must be "
-               "Open MPI's; all into the environment of --peers-python. MXNet 1.9.1: pip install numpy==1.23.5 "
-               "mxnet==1.9.1 with Python 3.10 "
-               "or 3.11, into that of --mxnet-python. "
-               "Suite python: pip install . mpi4py, into that of --peers-python; suite mxnet: pip install ., beside "
-               "MXNet; suite pytorch: pip install ., beside torch. "
-               "Suites lab, training, ps, scaling and pytorch's part exchange-apart make emulated hosts, for which "
-               "they need root. "
-               "The exit status is 0 when everything was measured, "
-               "whatever the targets say; 1 when a sum is wrong; 2 when tutti could not be measured.")
+        epilog="Peers: Open MPI comes with the build. Install the others into the environment of --peers-python. Intel "
+               "MPI: pip install impi-rt impi-devel. Gloo and PyTorch's DDP: pip install torch. Horovod: pip install "
+               "horovod beside torch; pip builds it for the MPI whose mpicxx comes first, which must be Open MPI's. "
+               "MXNet 1.9.1: pip install numpy==1.23.5 mxnet==1.9.1 with Python 3.10 or 3.11, into the environment of "
+               "--mxnet-python. Suite python: pip install . mpi4py, into the environment of --peers-python. Suite "
+               "mxnet: pip install ., beside MXNet. Suite pytorch: pip install ., beside torch. Suites lab, training, "
+               "ps, scaling and pytorch's part exchange-apart make emulated hosts, for which they need root. The exit "
+               "status is 0 if everything was measured, whether or not targets were reached; 1 if a sum is wrong; 2 if "
+               "tutti could not be measured.")
     parser.add_argument("--suite", choices=sorted(SUITES), required=True)
     parser.add_argument("--only", choices=[part for parts in PARTS.values() for part in parts],
-                        help="this part of the suite: " + "; ".join(f"{', '.join(parts)} (of {suite})"
+                        help="measure only this part of the suite: " + "; ".join(f"{', '.join(parts)} (of {suite})"
                                                                     for suite, parts in PARTS.items()))
     parser.add_argument("--quick", action="store_true",
-                        help="about a minute (for each part), longer with PyTorch, Horovod or MXNet, "
-                             "which every rank loads "
-                             "anew in each round: 3 rounds, fewer sizes, short turns")
+                        help="take about a minute for each part: 3 rounds, fewer sizes, short turns; with PyTorch, "
+                             "Horovod or MXNet it takes longer, because every rank loads them anew in each round")
     parser.add_argument("--rounds", type=positive,
-                        help="interleaved rounds that medians are taken over (5; 3 with --quick)")
+                        help="the number of interleaved rounds, over which medians are taken (5; 3 with --quick)")
     parser.add_argument("--ranks", type=listed(positive),
-                        help="numbers of ranks, on emulated hosts of hosts, such as 2,4,8 (the suite's own)")
-    parser.add_argument("--bytes", type=listed(size), help="sizes, such as 4,64K,16M (the suite's own)")
-    parser.add_argument("--rate", type=links, help="of the emulated hosts' links, such as 500mbit (1gbit)")
+                        help="the numbers of ranks, or of hosts in suites with emulated hosts, such as 2,4,8 "
+                             "(default: the suite's own)")
+    parser.add_argument("--bytes", type=listed(size), help="the sizes, such as 4,64K,16M (default: the suite's own)")
+    parser.add_argument("--rate", type=links,
+                        help="the rate of the emulated hosts' links, such as 500mbit (default: 1gbit)")
     parser.add_argument("--out", type=pathlib.Path,
-                        help="folder for JSON and plots (benchmarks/results; with --quick BUILD/compare)")
+                        help="the folder for JSON and plots (default: benchmarks/results; with --quick BUILD/compare)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-release",
-                        help="build folder (build-release)")
+                        help="the folder of the build that is measured (default: build-release)")
     parser.add_argument("--peers-python", default=sys.executable, metavar="PATH",
-                        help="Python whose environment has the peers (the one that runs this)")
-    parser.add_argument("--mxnet-python", metavar="PATH", help="the same for MXNet (--peers-python's)")
+                        help="a Python whose environment has the peers (default: the one that runs this program)")
+    parser.add_argument("--mxnet-python", metavar="PATH",
+                        help="a Python whose environment has MXNet (default: that of --peers-python)")
     return parser
 
 

@@ -48,60 +48,67 @@ void add_switch(CLI::App& app, const std::string& option, const std::string& wha
 void declare_work(CLI::App& app, StepSettings& s) {
   constexpr double hour = 3.6e6;
   const auto models = model_names();
-  app.add_option("--model", s.model, "whose gradients: vgg16 or resnet50, for ImageNet")
+  app.add_option("--model", s.model,
+                 "the model that gives the sizes of the gradients: vgg16 or resnet50, for ImageNet")
       ->check(one_of(std::vector<std::string>(models.begin(), models.end())).description(""))
       ->capture_default_str();
-  app.add_option("--scale", s.scale, "times each tensor's elements, such as 0.1")
+  app.add_option("--scale", s.scale,
+                 "the factor by which each tensor's elements are multiplied, such as 0.1")
       ->check(above_zero(10))
       ->capture_default_str();
   app.add_option("--compute-ms", s.backward_ms,
-                 "time of a backward pass, spread over layers in proportion to their work")
+                 "the time of a backward pass, which is spread over the layers in proportion to "
+                 "their work")
       ->check(above_zero(hour))
       ->capture_default_str();
-  app.add_option("--forward-ms", s.forward_ms, "time of a forward pass (default: half of it)")
+  app.add_option("--forward-ms", s.forward_ms,
+                 "the time of a forward pass (default: half of --compute-ms)")
       ->check(above_zero(hour));
   app.add_flag("--busy", s.busy,
-               "burn processor time; without it the time is slept through, as that of an "
-               "accelerator is");
-  app.add_option("--steps", s.steps, "measured, of each kind")
+               "compute during these times; without it the program sleeps, as if an accelerator "
+               "computed");
+  app.add_option("--steps", s.steps, "the number of steps of each kind that are measured")
       ->check(between(1, 1e6).description(""))
       ->capture_default_str();
-  app.add_option("--warmup", s.warmup, "steps before them; the first one's sums are checked")
+  app.add_option("--warmup", s.warmup,
+                 "the number of steps before them; the program checks the sums of the first one")
       ->check(between(1, 1e6).description(""))
       ->capture_default_str();
   app.add_option("--alone", s.alone,
-                 "steps of compute alone, and of communication alone, without others before them "
-                 "(default: --steps after --warmup)")
+                 "the number of steps of compute alone, and of communication alone, without "
+                 "others before them (default: --steps after --warmup)")
       ->check(between(1, 1e6).description(""));
 }
 
 void declare_store(CLI::App& app, StepSettings& s) {
-  add_switch(app, "--priority", "layers nearer to the input go first (default: on)",
+  add_switch(app, "--priority", "let layers nearer to the input go first (default: on)",
              [&s](bool on) { s.priority = on; });
   add_switch(app, "--replay", "repeat batches without asking the coordinator",
              [&s](bool on) { s.replay = on; });
-  app.add_option("--fusion-bytes", s.fusion_bytes, "tensors up to this together travel as one")
+  app.add_option("--fusion-bytes", s.fusion_bytes,
+                 "tensors of up to this size in all travel as one")
       ->transform(command_line::size())
       ->type_name("SIZE");
-  app.add_option("--wire", s.wire, "what travels between ranks: none (f32), fp16 or bf16")
+  app.add_option("--wire", s.wire, "the format in which gradients travel: none (f32), fp16 or bf16")
       ->check(one_of({"none", "fp16", "bf16"}).description(""))
       ->capture_default_str();
-  app.add_option("--kv-store,--kvstore", s.store, "type of the store")->capture_default_str();
+  app.add_option("--kv-store,--kvstore", s.store, "the type of the store")->capture_default_str();
   app.add_option("--optimizer", s.optimizer,
-                 "that the servers update by, with a learning rate of 1: sgd; without it sums come "
-                 "back (dist_async needs one)")
+                 "the optimizer by which the servers update, with a learning rate of 1: sgd; "
+                 "without it sums come back (dist_async needs one)")
       ->check(one_of({"sgd"}).description(""));
 }
 
 void declare_report(CLI::App& app, StepSettings& s) {
   app.add_option("--link-gbps", s.link_gbps,
-                 "payload that a host's link carries, in Gbit/s, for the bound; without it the "
-                 "rate of the communication alone counts")
+                 "the payload that a host's link carries, in Gbit/s, from which the bound "
+                 "follows; without it, the bound follows from the rate of the communication alone")
       ->check(above_zero(1e6));
   app.add_option("--hosts", s.hosts,
-                 "that the ranks must be on; anything else is an error (default: any number)")
+                 "the number of hosts on which the ranks must be; another number is an error "
+                 "(default: any number)")
       ->check(between(1, 1e6).description(""));
-  app.add_option("--json", s.json, "write the numbers into this file");
+  app.add_option("--json", s.json, "write the numbers to this file");
 }
 
 }  // namespace
@@ -133,8 +140,10 @@ Options StepSettings::options() const {
 
 std::optional<StepSettings> parse_step(int argc, const char* const* argv) {
   StepSettings settings;
-  CLI::App app("Times training steps whose compute is made up and whose gradients are real ones'.",
-               "training_step");
+  CLI::App app(
+      "Times training steps with the gradients of real models and a pause in place of "
+      "their compute.",
+      "training_step");
   app.footer(footer);
   declare_work(app, settings);
   declare_store(app, settings);

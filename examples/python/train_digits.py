@@ -198,32 +198,39 @@ def draw(accuracies, title, file):
 
 def positive(text):
     if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of 1 or more")
     return int(text)
 
 
 def natural(text):
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is no GPU's number; a worker has one GPU, such as 0")
+        raise argparse.ArgumentTypeError(f"'{text}' is not the number of a GPU; a worker has one GPU, such as 0")
     return int(text)
 
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kv-store", "--kvstore", default="local", metavar="TYPE", help="of store (%(default)s)")
-    parser.add_argument("--network", "--model", choices=["lenet"], default="lenet", help="a small one (%(default)s)")
+    parser.add_argument("--kv-store", "--kvstore", default="local", metavar="TYPE",
+                        help="the type of the store (%(default)s)")
+    parser.add_argument("--network", "--model", choices=["lenet"], default="lenet",
+                        help="the network to train (%(default)s)")
     parser.add_argument("--dataset", choices=["digits"], default="digits", help="(%(default)s)")
-    parser.add_argument("--data-dir", type=pathlib.Path, default=DATA, metavar="DIR", help="the data set's files")
-    parser.add_argument("--benchmark", type=int, choices=(0, 1), default=0, help="1: no data, prints samples/s")
+    parser.add_argument("--data-dir", type=pathlib.Path, default=DATA, metavar="DIR",
+                        help="the folder of the data set's files")
+    parser.add_argument("--benchmark", type=int, choices=(0, 1), default=0,
+                        help="1: trains on random data, and prints samples/s")
     parser.add_argument("--epochs", "--num-epochs", type=positive, default=20, metavar="N", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=positive, default=16, metavar="N", help="of each worker (%(default)s)")
+    parser.add_argument("--batch-size", type=positive, default=16, metavar="N",
+                        help="the samples of each worker in a step (%(default)s)")
     parser.add_argument("--lr", type=float, help=f"learning rate ({usual_rate('local')}; with dist_async "
                         f"{usual_rate('dist_async')})")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of weights and order (%(default)s)")
-    parser.add_argument("--devices", type=positive, default=1, metavar="N", help="CPU devices of each worker (1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N",
+                        help="the seed of the weights and of the samples' order (%(default)s)")
+    parser.add_argument("--devices", type=positive, default=1, metavar="N",
+                        help="the number of CPU devices of each worker (1)")
     parser.add_argument("--gpus", dest="gpu", type=natural, metavar="N",
-                        help="the GPU of each worker, where weights and gradients lie; numpy computes on the CPU")
-    parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")
+                        help="the GPU of each worker, for weights and gradients; numpy computes on the CPU")
+    parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy into this file; needs matplotlib")
     return parser
 
 

@@ -42,24 +42,26 @@ void add_work(CLI::App& app, Settings& settings) {
       ->check(one_of(nn::network_names()))
       ->capture_default_str();
   app.add_option("--dataset", settings.dataset,
-                 "what to train it on (default: digits for mlp and lenet, else cifar10)")
+                 "the data set (default: digits for mlp and lenet, otherwise cifar10)")
       ->check(one_of(dataset::names()));
   app.add_option("--data-dir", settings.data_dir,
-                 "folder of the data set's files; digits and synthetic need none");
+                 "the folder of the data set's files; digits and synthetic need none");
   app.add_option("--benchmark", settings.benchmark,
-                 "1: random data instead of a data set's, to measure samples/s");
+                 "1: train on random data, to measure samples/s");
 }
 
 void add_workers(CLI::App& app, Settings& settings, Raw& raw) {
   app.add_option("--kv-store,--kvstore", settings.kv_store,
-                 "how gradients are exchanged: dist_sync_mpi between the processes of mpirun; "
-                 "dist_sync over parameter servers, and dist_async, where these update the weights "
-                 "by each worker's gradients; device or local between the devices of one process")
+                 "the type of the store, which exchanges gradients. dist_sync_mpi: between the "
+                 "processes of mpirun; dist_sync: over parameter servers; dist_async: over "
+                 "parameter servers, which update the weights by each worker's gradients; device "
+                 "or local: between the devices of one process")
       ->capture_default_str();
-  app.add_option("--devices", raw.devices, "CPU devices of each worker (default: 1)")
+  app.add_option("--devices", raw.devices, "the number of CPU devices of each worker (default: 1)")
       ->check(between(1, 1024));
   app.add_option("--work-load-list", settings.work_loads,
-                 "shares of the batch by device, such as 2,1 (default: equal)")
+                 "the share of the batch that each device takes, such as 2,1 (default: equal "
+                 "shares)")
       ->delimiter(',')
       ->check(between(1, 1e6));
   app.add_option("--gpus", raw.gpus,
@@ -68,10 +70,12 @@ void add_workers(CLI::App& app, Settings& settings, Raw& raw) {
 }
 
 void add_training(CLI::App& app, Settings& settings, Raw& raw) {
-  app.add_option("--num-epochs,--epochs", settings.epochs, "passes over the training set")
+  app.add_option("--num-epochs,--epochs", settings.epochs,
+                 "the number of passes over the training set")
       ->check(between(1, 1e6))
       ->capture_default_str();
-  app.add_option("--batch-size", settings.batch_size, "samples of each worker in a step")
+  app.add_option("--batch-size", settings.batch_size,
+                 "the number of samples of each worker in a step")
       ->check(between(1, 1e6))
       ->capture_default_str();
   app.add_option("--lr", raw.lr,
@@ -79,10 +83,11 @@ void add_training(CLI::App& app, Settings& settings, Raw& raw) {
                              "by gradients of older weights)",
                              usual_rate("device"), usual_rate("dist_async")))
       ->check(between(0, 1000));
-  app.add_option("--momentum", settings.momentum, "of stochastic gradient descent")
+  app.add_option("--momentum", settings.momentum, "the momentum of stochastic gradient descent")
       ->check(between(0, 1))
       ->capture_default_str();
-  app.add_option("--seed", settings.seed, "of the first weights and of the samples' order")
+  app.add_option("--seed", settings.seed,
+                 "the seed of the first weights and of the order of the samples")
       // Above 2^53 not every whole number is a double, and workers compare the seed as a double.
       ->check(between(0, 0x1p53).description(""))
       ->capture_default_str();

@@ -19,10 +19,10 @@ ABOUT = """Checks and measures tutti on a machine with a GPU, which may have nei
     scripts/gpu-check --prepare build-gpu/carry     where tutti is built: makes a folder to carry along
     scripts/gpu-check --from build-gpu/carry        where the GPU is: within 7 minutes a table and a record
 
-The folder takes less than 48 MiB. The machine with the GPU needs this tree beside it, Python 3.9, NVIDIA's driver
-and x86-64. NCCL and compute-sanitizer are used where they are. Each section has a limit of its own; what one section
-finds is kept, whatever becomes of the others. The status is 0 if no section failed, 1 if one did, and 77 where there
-is no GPU."""
+The folder takes less than 48 MiB. The machine with the GPU needs this tree beside the folder, Python 3.9, NVIDIA's
+driver and x86-64. gpu-check uses NCCL and compute-sanitizer if they are installed. Each section has a time limit of its
+own. gpu-check keeps the results of each section, even if later ones fail. The status is 0 if no section failed, 1 if
+one did, and 77 if there is no GPU."""
 NO_GPU = 77
 CARRY = carry.ROOT / "build-gpu/carry"
 
@@ -30,17 +30,20 @@ CARRY = carry.ROOT / "build-gpu/carry"
 def parse():
     parser = Parser(description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--prepare", metavar="FOLDER", type=pathlib.Path, help="gather what is carried, and end")
+    what.add_argument("--prepare", metavar="FOLDER", type=pathlib.Path,
+                      help="gather what a machine with a GPU needs, in this folder, and end")
     what.add_argument("--from", metavar="FOLDER", dest="folder", type=pathlib.Path, default=CARRY,
-                      help="what was gathered; default: build-gpu/carry")
+                      help="the folder that --prepare has filled; default: build-gpu/carry")
     parser.add_argument("--build", metavar="FOLDER", type=pathlib.Path, default=carry.ROOT / "build-gpu",
-                        help="for --prepare: the build, which is made if it is not there; default: build-gpu")
+                        help="for --prepare: the folder of the build, which is made if it does not exist; default: "
+                             "build-gpu")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path,
-                        help="the record; default: one with today's date in benchmarks/results")
+                        help="the file for the record; default: one with today's date in benchmarks/results")
     parser.add_argument("--only", metavar="WORD", action="append", default=[],
                         help="run only sections with this in their names; may be given again")
-    parser.add_argument("--limit", metavar="SECONDS", type=int, default=400, help="for all sections; default: 400")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to try gpu-check itself")
+    parser.add_argument("--limit", metavar="SECONDS", type=int, default=400,
+                        help="time limit for all sections together; default: 400")
+    parser.add_argument("--quick", action="store_true", help="measure small sizes only, to try gpu-check itself")
     parser.add_argument("--list", action="store_true", help="name the sections")
     args = parser.parse_args()
     args.sections = chosen(parser, args.only)

@@ -58,7 +58,8 @@ def index_of(told):
         return told["number"]
     variable, first = told["index"]
     if not os.environ.get(variable, "").isdecimal():
-        raise CannotBegin(f"{variable} has no number for this process; what starts the processes should set it")
+        raise CannotBegin(f"{variable} has no number for this process; the program that starts the processes should "
+                          "set the variable")
     return int(os.environ[variable]) - first
 
 

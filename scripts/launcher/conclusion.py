@@ -11,8 +11,8 @@ WELL, TERMINATED, MISUSED = 0, 128 + signal.SIGTERM, 2
 def conclude(job):
     """Names what went wrong, last of all. Returns the exit code."""
     if job.door.turned_away:
-        say(f"{job.door.turned_away:,} connections that did not show in time that they know this job's token were "
-            f"turned away; the first came from {job.door.first_origin}")
+        say(f"{job.door.turned_away:,} connections were turned away, because they did not prove in time that they "
+            f"know this job's token; the first came from {job.door.first_origin}")
     unwritten = name_unwritten(job)
     if job.impossible:
         say(job.impossible)
@@ -45,7 +45,7 @@ def name_unwritten(job):
     servers = [worker for worker in job.workers.values() if worker.title.startswith("server")]
     unwritten = [server for server in servers if not has_written(server)]
     for server in unwritten:
-        say(f"{server.name()} ended before it had written its state: {folder} may have an earlier one")
+        say(f"{server.name()} ended before it had written its state: {folder} may have an earlier state")
     return bool(unwritten)
 
 

@@ -68,7 +68,7 @@ def read_line(link, length, until):
             raise TurnedAway("it turned this process away")
         data += more
     if data[length:] != b"\n":
-        raise TurnedAway("what listens there is no launcher")
+        raise TurnedAway("the process that listens there is no launcher")
     return data[:length]
 
 
@@ -79,7 +79,7 @@ def introduce(link, token, hello, until):
     try:
         lines.opened(read_line(link, SEAL_BYTES + len(WELCOME), until))
     except Forged as error:
-        raise TurnedAway("what listens there does not know this job's token") from error
+        raise TurnedAway("the process that listens there does not know this job's token") from error
     return lines
 
 

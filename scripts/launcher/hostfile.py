@@ -37,9 +37,9 @@ def is_ipv6(name):
 def count_of(text):
     """A host's number of workers."""
     if text == "0":
-        raise NoHost("where a host is to have no worker, put a # in front of it")
+        raise NoHost("to give a host no worker, put a # in front of it")
     if not COUNT.fullmatch(text):
-        raise NoHost("a number of slots is a whole one, 1 or more: write `HOST slots=4`")
+        raise NoHost("a number of slots must be a whole number of 1 or more: write `HOST slots=4`")
     return int(text)
 
 
@@ -64,7 +64,7 @@ def another_way(text):
     if re.search(r"\[\d[\d,-]*\]", text):
         return f"`scontrol show hostnames '{words[0]}'` prints these hosts, one a line"
     if re.search("[,;]", text) or len(words) > 1 and all(map(NAME.fullmatch, words)) and not words[1].isdigit():
-        return "write one host a line"
+        return "write one host on each line"
     user = re.search(r"\buser[-_]?(?:name)?=(\S+)", text)
     if user:
         return f"write `{user[1]}@{words[0]}`"
@@ -86,11 +86,11 @@ def entry(text):
         elif name in MOST_SLOTS and most is None:
             most = count_of(value)
         elif name in (SLOTS, *MOST_SLOTS):
-            raise NoHost("it says more than once how many slots there are; write one number")
+            raise NoHost("it gives the number of slots more than once; write one number")
         else:
             raise NoHost
     if slots and most and most < slots:
-        raise NoHost(f"it has {slots} slots and at most {most}; write one number")
+        raise NoHost(f"it has {slots} slots, but may have at most {most}; write one number")
     return host, slots or most
 
 
@@ -101,7 +101,7 @@ def read_hostfile(path):
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise UsageError(f"-H {path}: {error.strerror}; it takes a file that has one host a line") from error
+        raise UsageError(f"-H {path}: {error.strerror}; it takes a file with one host on each line") from error
     hosts = []
     for number, line in enumerate(LINE_END.split(decoded(data)), 1):
         text = re.sub(r" *= *", "=", " ".join(line.split("#")[0].split()))
@@ -112,5 +112,5 @@ def read_hostfile(path):
             said = line.split("#")[0].strip()
             raise UsageError(f"{path}:{number}: cannot read {said!r}: {str(error) or another_way(text)}") from error
     if not hosts:
-        raise UsageError(f"-H {path}: names no host")
+        raise UsageError(f"-H {path}: the file names no host")
     return hosts

@@ -215,7 +215,8 @@ class Job:
         """It was told to end, and has the time that its state takes, unless it is told once more."""
         if not server.writes:
             server.writes = True
-            say(f"{server.name()} writes its state, which is waited for; Ctrl-C ends it without")
+            say(f"{server.name()} still writes its state, and the launcher waits for that; Ctrl-C ends the server at "
+                "once")
         if self.level == 1:
             self.give(WRITING_SECONDS)
 

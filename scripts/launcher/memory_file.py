@@ -14,7 +14,7 @@ def new_file():
     try:
         return tempfile.TemporaryFile(dir=SHARED_MEMORY)
     except OSError as error:
-        raise OSError(f"no file can be made in memory. memfd_create: {refused}, which a container's seccomp filter may "
+        raise OSError(f"cannot make a file in memory. memfd_create: {refused}, which a container's seccomp filter may "
                       f"cause; {SHARED_MEMORY}: {error.strerror}. Let the filter allow memfd_create, or mount a tmpfs "
                       f"at {SHARED_MEMORY}") from error
 

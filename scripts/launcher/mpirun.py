@@ -36,8 +36,8 @@ def mapping(request, placement):
         return line
     for host, _ in placement:
         if not KNOWN_NAME.fullmatch(name_of(host)):
-            raise UsageError(f"{host}: mpirun takes no such name of a host, but one of letters, digits, dots and "
-                             "hyphens; write its IPv4 address, or give it such a name in /etc/hosts")
+            raise UsageError(f"{host}: mpirun does not accept this name of a host; a name may have letters, digits, "
+                             "dots and hyphens; write its IPv4 address, or give it such a name in /etc/hosts")
     if may_be_cut_alike([*(name_of(host) for host, _ in placement), os.uname().nodename]):
         line += ["--mca", "orte_keep_fqdn_hostnames", "1"]
     if has_users(placement):

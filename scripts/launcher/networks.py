@@ -97,8 +97,8 @@ def reachable(interface=None, others=()):
     usable = [address for address in ordered if not is_loopback(address)]
     far = [host for host in others if not is_here(host)] if not usable else []
     if far and interface:
-        raise UsageError(f"DMLC_INTERFACE={interface} leads to this machine alone, and {far[0]} is another host; "
-                         f"there are {', '.join(addresses())}")
+        raise UsageError(f"DMLC_INTERFACE={interface} leads only to this machine, but {far[0]} is another host; there "
+                         f"are {', '.join(addresses())}")
     if far:
-        raise UsageError(f"{far[0]} is another host, and this machine has no address by which others may reach it")
+        raise UsageError(f"{far[0]} is another host, but this machine has no address by which other hosts can reach it")
     return usable or known

@@ -81,41 +81,42 @@ def make_parser():
     add("-s", "--num-servers", type=int, metavar="N",
         help="how many servers, in --mode ps (default: as many as workers; example: -s 2)")
     add("--server-state", metavar="FOLDER",
-        help="servers keep values, optimizer states and rounds there, each on its host, and the next job goes on from "
-             "them (default: nothing is kept; example: --server-state ~/state)")
+        help="the folder in which each server keeps its values, optimizer states and rounds, on its own host; the "
+             "next job goes on from them (default: servers keep nothing; example: --server-state ~/state)")
     add("--durable", metavar="HOW",
-        help="when what servers keep is on the disk: each: before a worker hears of its push; seconds=N: N seconds "
-             "later at most; with both a server that is killed is started again, and the job goes on; off: now and "
-             "then, for another job (default: off; example: --durable each)")
+        help="when the servers' state is on the disk. each: before a worker learns that its push was applied; "
+             "seconds=N: at most N seconds later; with both the launcher starts a killed server again, and the job "
+             "goes on. off: now and then, for another job (default: off; example: --durable each)")
     add("--restore", metavar="FOLDER",
-        help="servers that have kept nothing yet begin with what those of an earlier job kept there, however many they "
-             "were (default: with nothing; example: --restore ~/old-state)")
+        help="the folder with the states of an earlier job, with any number of servers; servers without a state of "
+             "their own begin with it (default: none; example: --restore ~/old-state)")
     add("-H", "--hostfile", metavar="FILE",
-        help="the hosts, one a line: HOST, HOST:COUNT or HOST slots=COUNT, with USER@ where ssh needs it; "
-             "~/.ssh/config is honoured (default: none; example: -H hosts)")
+        help="a file with one host on each line: HOST, HOST:COUNT or HOST slots=COUNT, with USER@ if ssh needs it; "
+             "ssh also reads ~/.ssh/config (default: none; example: -H hosts)")
     add("--launcher", metavar="HOW",
-        help="ssh: one ssh a process; local: on this machine; mpi: mpirun, in an allocation or over -H; sge, yarn, "
-             "slurm: a job of that batch system (default: ssh; example: --launcher local)")
+        help="how processes are started. ssh: one ssh for each process; local: on this machine; mpi: mpirun, in an "
+             "allocation or over -H; sge, yarn, slurm: a job of that batch system (default: ssh; example: --launcher "
+             "local)")
     add("--mode", metavar="MODE",
-        help="ps: a parameter server, for the stores dist_sync, dist_async and their kin; mpi: collectives under "
-             "mpirun, for dist_sync_mpi (default: ps; example: --mode mpi)")
+        help="ps: a parameter server, for the store types dist_sync, dist_async and their variants; mpi: collective "
+             "operations under mpirun, for dist_sync_mpi (default: ps; example: --mode mpi)")
     add("--sync-dst-dir", metavar="FOLDER",
-        help="first copy the current folder to this one on every host, with rsync, and start the command there; the "
-             "folder is made, or is one that no other user may write to (default: no copy; example: --sync-dst-dir "
-             "~/job)")
+        help="copy the current folder to this folder on every host, with rsync, and start the command there; the "
+             "launcher makes the folder, or takes one to which no other user may write (default: no copy; example: "
+             "--sync-dst-dir ~/job)")
     add("--env", action="append", default=[], metavar="NAME[=VALUE]",
-        help="a variable that every worker gets, from here or with the value given; may be "
-             "repeated (default: PATH VIRTUAL_ENV PYTHONPATH LD_LIBRARY_PATH and what starts with "
-             "DMLC_ PS_ TUTTI_ OMP_ MXNET_; example: --env HF_HOME)")
+        help="a variable that every worker gets, with its value here or with the value that you give; may be repeated "
+             "(default: PATH VIRTUAL_ENV PYTHONPATH LD_LIBRARY_PATH and all that begin with DMLC_ PS_ TUTTI_ OMP_ "
+             "MXNET_; example: --env HF_HOME)")
     add("--no-env", action="append", default=[], metavar="NAME",
-        help="a variable that does not travel from here to other hosts, where the shell there may set it; may be "
-             "repeated (default: none; example: --no-env PATH)")
+        help="a variable that the launcher does not pass to other hosts; the shell there may set it; may be repeated "
+             "(default: none; example: --no-env PATH)")
     add("--no-prefix", dest="prefix", action="store_false",
-        help="print lines as they are, without [worker 1] (default: with it, when there is more "
-             "than one worker; example: --no-prefix)")
+        help="print lines as they are, without [worker 1] in front (default: with it, if the job has several "
+             "processes; example: --no-prefix)")
     add("--grace", type=float, default=30.0, metavar="SECONDS",
-        help="after the first failure the others have this long to end by themselves, as by saving a checkpoint; so "
-             "have all workers after Ctrl-C or SIGTERM (default: 30; example: --grace 120)")
+        help="how long the other processes have after the first failure to end by themselves, for example to save a "
+             "checkpoint; all workers have the same time after Ctrl-C or SIGTERM (default: 30; example: --grace 120)")
     return parser
 
 
@@ -147,16 +148,17 @@ def check(given):
     if given.launcher is not None:
         check_choice("--launcher", given.launcher, LAUNCHERS)
     if given.num_workers is None or given.num_workers < 1:
-        raise UsageError("say how many workers: -n N, N being at least 1")
+        raise UsageError("the number of workers is missing: give -n N, with N at least 1")
     if given.num_servers is not None and given.num_servers < 1:
-        raise UsageError(f"-s {given.num_servers}: how many servers, 1 or more")
+        raise UsageError(f"-s {given.num_servers}: the number of servers must be 1 or more")
     if not (math.isfinite(given.grace) and given.grace >= 0):
-        raise UsageError(f"--grace {given.grace:g}: a time in seconds, 0 or more")
+        raise UsageError(f"--grace {given.grace:g}: it takes a time in seconds, 0 or more")
     check_state(given)
     check_variables(given.env)
     for name in given.no_env:
         if name in OWN_VARIABLES or name in {each.partition("=")[0] for each in given.env}:
-            raise UsageError(f"--no-env {name}: every process gets this variable, from the launcher or by --env")
+            raise UsageError(f"--no-env {name}: every process gets this variable from the launcher or by --env; leave "
+                             "the option out")
     check_hosts(given)
 
 
@@ -165,9 +167,10 @@ def check_state(given):
     if given.durable not in (None, "each", "off") and not (seconds and int(seconds[1]) <= DAY_SECONDS):
         raise UsageError(f"--durable {given.durable}: it takes each, seconds=N up to {DAY_SECONDS}, or off")
     if given.server_state is None and (given.durable is not None or given.restore is not None):
-        raise UsageError("--durable and --restore need --server-state FOLDER: where servers keep what they have")
+        raise UsageError("--durable and --restore need --server-state FOLDER, the folder in which servers keep their "
+                         "state")
     if given.server_state is not None and given.mode == "mpi":
-        raise UsageError("--server-state: in --mode mpi there are no servers")
+        raise UsageError("--server-state: a job in --mode mpi has no servers; leave the option out, or take --mode ps")
 
 
 def server_options(given):
@@ -187,18 +190,17 @@ def check_variables(assignments):
 def check_hosts(given):
     """Checks that somebody knows the hosts: the user, or the program that the launcher asks for them."""
     if given.launcher == "local" and (given.hostfile or given.sync_dst_dir):
-        raise UsageError("-H and --sync-dst-dir go with --launcher ssh; --launcher local starts "
-                         "everything here")
+        raise UsageError("-H and --sync-dst-dir are for --launcher ssh; --launcher local starts everything here")
     if given.launcher in BATCH and (given.hostfile or given.sync_dst_dir):
-        raise UsageError(f"-H and --sync-dst-dir go with --launcher ssh or mpi; --launcher {given.launcher} chooses "
-                         "the hosts itself, and the current folder must be there on all of them")
+        raise UsageError(f"-H and --sync-dst-dir are for --launcher ssh and mpi; with --launcher {given.launcher} the "
+                         "batch system chooses the hosts, and the current folder must exist on all of them")
     if given.launcher == "mpi" and given.sync_dst_dir and not given.hostfile:
-        raise UsageError("--sync-dst-dir needs the hosts to copy to: -H FILE")
+        raise UsageError("--sync-dst-dir needs the hosts to which it copies: give -H FILE")
 
 
 def no_hosts(given, own, command):
     """The error of a command line without any, with the line to type for this machine."""
-    text = "--launcher ssh, the default, needs the hosts: -H FILE, one name or address a line"
+    text = "--launcher ssh, the default, needs the hosts: give -H FILE, with one name or address on each line"
     if given.launcher or given.sync_dst_dir:
         return text
     return f"{text}. For this machine alone type: {shlex.join([sys.argv[0], *own, '--launcher', 'local', *command])}"

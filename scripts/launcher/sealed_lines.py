@@ -55,7 +55,7 @@ class SealedLines:
         """The text of the line that comes next."""
         seal, text = line[:SEAL_BYTES], line[SEAL_BYTES:]
         if not hmac.compare_digest(seal, self.peers.next(text)):
-            raise Forged("a line with a wrong seal came: it was changed, repeated or made up on its way")
+            raise Forged("a line with a wrong seal came: somebody changed, repeated or made up the line")
         return text
 
     def send(self, text):

@@ -347,7 +347,7 @@ def enter(link, told, number, parent):
         shim.give_up(problem_text(error))
         return
     if os.getppid() != parent:
-        raise ConnectionError("what started this is gone")
+        raise ConnectionError("the process that started this one is gone")
     shim.run()
     shim.name_left()
 

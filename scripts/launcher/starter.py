@@ -58,7 +58,7 @@ def environment(request, contact):
         if given:
             env[name] = value
         elif name not in env:
-            raise UsageError(f"--env {name}: this variable is not set here; set it, or give --env {name}=VALUE")
+            raise UsageError(f"--env {name}: this variable is not set here; set it, or pass --env {name}=VALUE")
         named.add(name)
     if request.sync_dst_dir:  # files beside the script take precedence
         for name in ("PYTHONPATH", "LD_LIBRARY_PATH"):

@@ -76,7 +76,7 @@ def add(commands, function, name, text):
     parser = commands.add_parser(name, help=text, description=text)
     parser.set_defaults(function=function, env=[])
     if function is not show_all:
-        parser.add_argument("--name", default="lab", help="of the lab (%(default)s)")
+        parser.add_argument("--name", default="lab", help="the name of the lab (%(default)s)")
     return parser
 
 
@@ -84,14 +84,17 @@ def parse(arguments):
     parser = Parser(prog="scripts/lab", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     making = add(commands, up, "up", "makes a lab")
-    making.add_argument("hosts", type=int, metavar="N", help="number of hosts")
-    making.add_argument("--rate", default="1gbit", help="of each link, both ways: 200mbit, 1gbit, none (%(default)s)")
-    making.add_argument("--ranks", type=int, default=1, metavar="K", help="ranks of a job on each host (%(default)s)")
+    making.add_argument("hosts", type=int, metavar="N", help="the number of hosts")
+    making.add_argument("--rate", default="1gbit",
+                        help="the rate of each link in both directions: 200mbit, 1gbit, none (%(default)s)")
+    making.add_argument("--ranks", type=int, default=1, metavar="K",
+                        help="the number of ranks on each host (%(default)s)")
     executing = add(commands, execute, "exec", "runs a command on a host")
     executing.add_argument("host", help="h0, or lab-h0")
     executing.add_argument("program", nargs=argparse.REMAINDER, metavar="CMD ...")
     running = add(commands, run, "run", "runs an MPI job over all hosts")
-    running.add_argument("--ranks", type=int, metavar="K", help="on each host (as many as `up` was told)")
+    running.add_argument("--ranks", type=int, metavar="K",
+                         help="the number of ranks on each host (default: the number given to `up`)")
     mpi_job.add_options(running)
     running.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...")
     counting = add(commands, traffic, "traffic", "prints the bytes and packets that each link has carried")

@@ -52,12 +52,12 @@ def environment(lab):
 
 def check(args):
     if not args.program:
-        raise Refused("which program? It is named after the options")
+        raise Refused("name the program after the options")
     if args.program[0].startswith("-"):
         raise Refused(f"unknown option {args.program[0]}; see --help")
     for assignment in args.env:
         if "=" not in assignment:
-            raise Refused(f"--env wants NAME=VALUE, not '{assignment}'")
+            raise Refused(f"--env takes NAME=VALUE, not '{assignment}'")
 
 
 def command(lab, args):

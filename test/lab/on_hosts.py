@@ -25,7 +25,8 @@ from registry import made
 
 def parse(arguments):
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rate", default="none", help="of each link, both ways: 1gbit, 200mbit (%(default)s)")
+    parser.add_argument("--rate", default="none",
+                        help="the rate of each link in both directions: 1gbit, 200mbit (%(default)s)")
     mpi_job.add_options(parser)
     parser.add_argument("layout", help="2x4, or 2+1+1")
     parser.add_argument("program", nargs=argparse.REMAINDER)

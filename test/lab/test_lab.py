@@ -264,7 +264,7 @@ class Words(Case):
         self.refused(LAB, "run", "--map", "blocks", "true", because="did you mean block?")
         self.refused(LAB, "run", "-n", 4, "true", because="-n")
         self.refused(ON_HOSTS, "--rat", "1gbit", "2x1", "true", because="did you mean --rate?")
-        self.refused(ON_HOSTS, "2x1", because="which program")
+        self.refused(ON_HOSTS, "2x1", because="name the program")
         self.refused(ON_HOSTS, "2x", "true", because="2x4")
 
     def test_more_than_the_processors_can_push_is_refused(self):

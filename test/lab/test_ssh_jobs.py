@@ -181,7 +181,7 @@ class Refused(Jobs):
         self.write_hosts([])
         code, _, err = self.train("-n", 1)
         self.assertEqual(code, 2, err)
-        self.assertIn("hosts: names no host", err)
+        self.assertIn("hosts: the file names no host", err)
 
     def test_a_port_in_use_is_named_with_what_to_do(self):
         taken = subprocess.Popen(hosts.enter(self.names[0], f"{sys.executable} -c \"import socket, time\n"

@@ -176,7 +176,7 @@ class Bench(Commands):
         self.assertEqual(out.split(), ["MPI", "sum", "MPI"])
 
     def test_what_there_is_not_is_refused(self):
-        for words, text in ((["--dtpye", "int8"], "did you mean --dtype?"), (["--factor", "1"], "2 at least"),
+        for words, text in ((["--dtpye", "int8"], "did you mean --dtype?"), (["--factor", "1"], "at least 2"),
                             (["--max-bytes", "1X"], "'1X'"), (["--min-bytes", "1G"], "above --max-bytes"),
                             (["--impl", "mpi"], "did you mean mpi4py?"), (["more"], "unexpected word more")):
             _, err = self.run_words(BIN / "tutti-bench", *words, status=2)
@@ -236,7 +236,7 @@ class Module(Commands):
             for words, env in (((script,), {"TUTTI_AUTOLOAD": "mxnet"}), (("-m", "tutti", script), {})):
                 out, err = self.run_words(sys.executable, *words, status=2, DMLC_ROLE=role, **env)
                 self.assertEqual(out, "")
-                self.assertIn(f"DMLC_ROLE={role} asks for a {role}, and this program is a worker; start `tutti-server`",
+                self.assertIn(f"DMLC_ROLE={role} asks for a {role}, but this program is a worker; start `tutti-server`",
                               err)
         out, _ = self.run_words(sys.executable, script, DMLC_ROLE="worker", TUTTI_AUTOLOAD="mxnet")
         self.assertEqual(out, "library\n")

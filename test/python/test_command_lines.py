@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ASKED_FOR = [
     ("scripts/launch.py", "--nmu-workers 2 true", "unknown option --nmu-workers; did you mean --num-workers?"),
     ("scripts/launch.py", "-n two --launcher local true", "invalid int value: 'two'"),
-    ("scripts/launch.py", "-n 0 --launcher local true", "-n N, N being at least 1"),
+    ("scripts/launch.py", "-n 0 --launcher local true", "-n N, with N at least 1"),
     ("scripts/launch.py", "-n 2 --launcher locla true", "did you mean local?"),
     ("scripts/launch.py", "-n 2 --launcher local true", "--mode ps needs tutti-server"),
     ("scripts/launch.py", "-n 2 true", "scripts/launch.py -n 2 --launcher local true"),
@@ -31,7 +31,7 @@ ASKED_FOR = [
     ("scripts/lab", "up 2 --rate 1gb", "1mbit or more"),
     ("scripts/lab", "up 2 --name A_B", "small letters and digits"),
     ("scripts/lab", "run --map blok true", "did you mean block?"),
-    ("scripts/lab", "run", "which program"),
+    ("scripts/lab", "run", "name the program"),
     ("scripts/lab", "exec h0 --verbose ls", "--verbose"),
     ("scripts/timeline", "--form 3 a.json b.png", "did you mean --from?"),
     ("scripts/timeline", "--from x a.json b.png", "'x'"),
@@ -72,7 +72,7 @@ ASKED_FOR = [
     ("test/lab/on_hosts.py", "--rat 1gbit 2x1 true", "did you mean --rate?"),
     ("test/lab/on_hosts.py", "2x true", "2x4"),
     ("test/lab/on_hosts.py", "2x0 true", "1 rank or more"),
-    ("test/lab/on_hosts.py", "2x1", "which program"),
+    ("test/lab/on_hosts.py", "2x1", "name the program"),
     ("test/lab/on_hosts.py", "--env A 2x1 true", "NAME=VALUE"),
 ]
 # Not for people: other programs start these.

@@ -159,7 +159,7 @@ class CommandLine(unittest.TestCase):
             ["links of 1 Gbit/s", "links of 500 Mbit/s", "links of 2.5 Gbit/s"])
         for words, said in (
                 (["node", "--rate", "1gbit"], "--rate is of emulated hosts' links, which suite node has none of"),
-                (["lab", "--rate", "none"], "without a rate links have no bound"),
+                (["lab", "--rate", "none"], "a rate is needed"),
                 (["lab", "--rate", "500"], "not '500'")):
             with self.subTest(words):
                 self.assertIn(said, self.refusal(*words))

@@ -368,7 +368,7 @@ class Calling(unittest.TestCase):
         process, lines = self.shim()
         lines.connection.sendall(bytes(SEAL_BYTES) + b"\n")
         self.assertRegex(process.communicate(timeout=20)[1],
-                         "from the launcher a line with a wrong seal came: .* made up on its way; the command is ended")
+                         "from the launcher a line with a wrong seal came: .* made up the line; the command is ended")
         self.assertEqual(process.returncode, 0, "what started it sees success")
         self.assertIsNone(lines.receive())
 

@@ -51,14 +51,14 @@ class HostFile(unittest.TestCase):
         for text, told in (("a\nb slot=2\n", "FILE:2: cannot read 'b slot=2': write `b slots=2`"),
                            ("h0 4", "write `h0 slots=4`"), ("h0 np=4", "write `h0 slots=4`"),
                            ("h0 4 all.q@h0 UNDEFINED", "write `h0 slots=4`"),
-                           ("h0,h1", "one host a line"), ("h0 h1", "one host a line"),
+                           ("h0,h1", "one host on each line"), ("h0 h1", "one host on each line"),
                            ("node[01-04]", r"`scontrol show hostnames 'node\[01-04\]'` prints"),
                            ("h0 username=me", "write `me@h0`"),
                            ("h0 port=22", "~/.ssh/config"), ("ssh://h0:22", "~/.ssh/config"),
                            ("a slots=0", "put a # in front"), ("a:0", "put a # in front"),
-                           ("a slots=x", "whole one, 1 or more"), ("a slots=2.5", "whole one"),
-                           ("a slots=99999999999", "whole one"), ("a:4 slots=4", "more than once"),
-                           ("a slots=8 max_slots=4", "8 slots and at most 4"),
+                           ("a slots=x", "whole number of 1 or more"), ("a slots=2.5", "whole number"),
+                           ("a slots=99999999999", "whole number"), ("a:4 slots=4", "more than once"),
+                           ("a slots=8 max_slots=4", "8 slots, .* at most 4"),
                            *((odd, "write `HOST`, `HOST:COUNT` or `HOST slots=COUNT`, and `USER@HOST`")
                              for odd in ("h0:", "-oPermitLocalCommand", "a@-b", "u@v@h", "@h0", "a:b:c", "h0:2:3",
                                          '"h0"', "[h0]:4", "a\x1b[31m", "a\udcff", "a\u200b", "workers:", "a\0b"))):
@@ -67,10 +67,10 @@ class HostFile(unittest.TestCase):
 
     def test_a_file_that_is_none_or_names_no_host_is_refused(self):
         for text in ("", "\n# a\n", "\ufeff"):
-            with self.assertRaisesRegex(options.UsageError, "FILE: names no host"):
+            with self.assertRaisesRegex(options.UsageError, "FILE: the file names no host"):
                 self.read(text)
         for name in ("no-such-file", "h0:2,h1:2"):
-            with self.assertRaisesRegex(options.UsageError, f"-H {name}: No such file .*; it takes a file that has"):
+            with self.assertRaisesRegex(options.UsageError, f"-H {name}: No such file .*; it takes a file with"):
                 hostfile.read_hostfile(name)
 
     def test_files_are_copied_to_a_host_whatever_its_name_is(self):
@@ -101,10 +101,10 @@ class Networks(unittest.TestCase):
         self.assertEqual(self.told(LOOPBACK, ["localhost", "me"], own=("localhost", "me")), ["127.0.0.1"])
 
     def test_a_machine_that_others_cannot_reach_says_so_before_the_job_starts(self):
-        with self.assertRaisesRegex(options.UsageError, "^h1 is another host, and this machine has no address"):
+        with self.assertRaisesRegex(options.UsageError, "^h1 is another host, but this machine has no address"):
             self.told(LOOPBACK, ["localhost", "h1"], own=("localhost",))
         with mock.patch.object(networks, "is_here", return_value=False):
-            with self.assertRaisesRegex(options.UsageError, "DMLC_INTERFACE=lo leads to this machine alone, and h1 is"):
+            with self.assertRaisesRegex(options.UsageError, "DMLC_INTERFACE=lo leads only to this machine, but h1 is"):
                 networks.reachable("lo", ["h1"])
 
     def test_the_way_that_leads_to_the_hosts_comes_first_and_ipv6_is_one(self):

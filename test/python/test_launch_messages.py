@@ -84,7 +84,7 @@ class Links(unittest.TestCase):
             self.assertEqual(self.said(words), ([], False))
         read.assert_not_called()
         self.assertEqual(self.link.worker.fate(),
-                         "was cut off: a line with a wrong seal came: it was changed, repeated or made up on its way")
+                         "was cut off: a line with a wrong seal came: somebody changed, repeated or made up the line")
 
     def test_what_came_before_is_heard(self):
         end, later = b'{"exit": 0, "told": false}', b'{"port": 1}'
@@ -329,8 +329,8 @@ class Words(JobCase):
             heard.failed = heard.workers[0]
             conclude(heard)
         first, second = said.getvalue().splitlines()
-        self.assertEqual(first, "tutti-launch: 1,234 connections that did not show in time that they know this job's "
-                                "token were turned away; the first came from 10.0.0.9")
+        self.assertEqual(first, "tutti-launch: 1,234 connections were turned away, because they did not prove in time "
+                                "that they know this job's token; the first came from 10.0.0.9")
         self.assertIn("worker 0", second)
 
 
@@ -384,7 +384,7 @@ class LastStates(unittest.TestCase):
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
             found = name_unwritten(ended)
-        self.assertEqual(found, "server 0 on h ended before it had written its state: /kept may have an earlier one"
+        self.assertEqual(found, "server 0 on h ended before it had written its state: /kept may have an earlier state"
                          in said.getvalue())
         return found
 

@@ -63,7 +63,7 @@ class Names(HostsCase):
             self.write_hosts(name)
             code, _, err = self.launch("-n", 1, "true")
             self.assertEqual(code, 2, err)
-            self.assertRegex(err, f"{name}: mpirun takes no such name of a host, but one of letters, .*IPv4")
+            self.assertRegex(err, f"{name}: mpirun does not accept this name of a host; .*letters, .*IPv4")
 
     def test_a_job_that_mpirun_puts_on_fewer_hosts_than_it_was_meant_for_is_ended(self):
         _, first, second = self.hosts.names

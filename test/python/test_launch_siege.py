@@ -66,8 +66,8 @@ class Besieged(LaunchCase):
             lines = [line.partition("] ")[2] for line in out.splitlines() if line.startswith(f"[worker {rank}] ")]
             count = int(lines[-1].removeprefix("in all "))
             self.assertEqual(lines, [*(f"line {i}" for i in range(count)), f"in all {count}"])
-        told, = re.findall(r"^launch.py: ([\d,]+) connections that did not show in time that they know this job's "
-                           r"token were turned away;", err, re.M)
+        told, = re.findall(r"^launch.py: ([\d,]+) connections were turned away, because they did not prove in time "
+                           r"that they know this job's token;", err, re.M)
         self.assertEqual(err.count("\n"), 1, err)
         return int(told.replace(",", ""))
 

@@ -98,7 +98,7 @@ class Options(unittest.TestCase):
                             (("--server-state", "/kept", "--durable", "seconds=0"), "seconds=N up to 86400, or off"),
                             (("--server-state", "/kept", "--durable", "seconds=86401"), "seconds=N up to 86400"),
                             (("--env", "TUTTI_JOB_KEY_FILE=/key"), "TUTTI_JOB_KEY_FILE"),
-                            (("--server-state", "/kept", "--mode", "mpi"), "in --mode mpi there are no servers"),
+                            (("--server-state", "/kept", "--mode", "mpi"), "a job in --mode mpi has no servers"),
                             (("--sever-state", "/kept"), "did you mean --server-state?")):
             self.assertIn(text, self.refused(*LOCAL, *words, "true"))
 
@@ -107,7 +107,7 @@ class Options(unittest.TestCase):
             said = self.refused("-n", "2", "--env", "A=b c", "python", "a.py", "--lr", "0.1")
         self.assertTrue(
             said.endswith("type: scripts/launch.py -n 2 --env 'A=b c' --launcher local python a.py --lr 0.1"), said)
-        self.assertTrue(said.startswith("--launcher ssh, the default, needs the hosts: -H FILE"), said)
+        self.assertTrue(said.startswith("--launcher ssh, the default, needs the hosts: give -H FILE"), said)
         for more in (["--launcher", "ssh"], ["--sync-dst-dir", "/tmp/job"]):
             self.assertNotIn("type:", self.refused("-n", "2", *more, "true"))
 
@@ -119,7 +119,7 @@ class Options(unittest.TestCase):
         self.assertIn("--launcher ssh", self.refused(*LOCAL, "--sync-dst-dir", "/tmp/x", "true"))
         self.assertIn("-H FILE", self.refused("-n", "2", "--launcher", "mpi", "--sync-dst-dir", "/tmp/x", "true"))
         for system in ("slurm", "sge", "yarn"):
-            self.assertIn(f"--launcher {system} chooses the hosts itself",
+            self.assertIn(f"with --launcher {system} the batch system chooses the hosts",
                           self.refused("-n", "2", "--launcher", system, "-H", "hosts", "true"))
 
     def test_values_that_cannot_be_are_refused(self):

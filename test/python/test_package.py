@@ -47,11 +47,11 @@ class Package(MorePromises, Learning):
                               stderr=subprocess.PIPE)
 
     def test_its_example_refuses_what_there_is_not_and_says_what_to_do(self):
-        for words, told in ((("--gpus", "0,2"), "'0,2' is no GPU's number; a worker has one GPU, such as 0"),
+        for words, told in ((("--gpus", "0,2"), "'0,2' is not the number of a GPU; a worker has one GPU, such as 0"),
                             (("--gpus", "0", "--devices", "2"), "--gpus is for one device in each worker"),
                             (("--network", "vgg16"), "(choose from 'lenet')"),
                             (("--dataset", "mnist"), "(choose from 'digits')"),
-                            (("--devices", "0"), "--devices: '0' is no whole number from 1 on"),
+                            (("--devices", "0"), "--devices: '0' is not a whole number of 1 or more"),
                             (("--data-dir", "/nowhere"), "/nowhere/digits-images-idx3-ubyte")):
             with self.subTest(words):
                 done = self.example(*words)

@@ -40,20 +40,22 @@ def make_parser():
                     "turn by turn in one run. Start it with mpirun: mpirun -n 4 tutti-bench --max-bytes 16M")
     add = parser.add_argument
     add("--impl", choices=("tutti", "mpi4py", "both"), metavar="NAME",
-        help="tutti, mpi4py or both (default: both, where mpi4py is installed)")
+        help="tutti, mpi4py or both (default: both, if mpi4py is installed)")
     add("--dtype", choices=DTYPES, default="float32", metavar="NAME", help=f"{', '.join(DTYPES)} (default: float32)")
     add("--min-bytes", type=size, default=4, metavar="SIZE", help="the smallest size; K, M, G are powers of 1024 "
         "(default: 4)")
-    add("--max-bytes", type=size, default=64 << 20, metavar="SIZE", help="the largest (default: 64M)")
-    add("--factor", type=int, default=4, metavar="N", help="from one size to the next, 2 at least (default: 4)")
-    add("--seconds", type=seconds, default=1.0, metavar="S", help="time for a size, both together (default: 1)")
-    add("--json", metavar="FILE", help="file for the rows: an array with one object a row")
+    add("--max-bytes", type=size, default=64 << 20, metavar="SIZE", help="the largest size (default: 64M)")
+    add("--factor", type=int, default=4, metavar="N",
+        help="the factor from one size to the next, at least 2 (default: 4)")
+    add("--seconds", type=seconds, default=1.0, metavar="S",
+        help="seconds for each size, tutti and mpi4py together (default: 1)")
+    add("--json", metavar="FILE", help="write the rows to this file: an array with one object for each row")
     return parser
 
 
 def checked(parser, given):
     if given.factor < 2:
-        parser.error(f"--factor {given.factor}: 2 at least")
+        parser.error(f"--factor {given.factor}: it takes a whole number of at least 2")
     if given.min_bytes > given.max_bytes:
         parser.error("--min-bytes is above --max-bytes")
     if given.max_bytes < np.dtype(given.dtype).itemsize:

@@ -19,14 +19,14 @@ def between_1_and_65536(text):
 
 
 def make_parser():
-    parser = Parser(description="Prints what this tutti is built of, its options, whether a "
-                    "dist_sync_mpi store comes up, what it works with and where that comes from, and the memory it "
-                    "takes. Alone, or under mpirun: mpirun -n N tutti-info")
+    parser = Parser(description="Prints how this tutti was built, its options, whether it can create a dist_sync_mpi "
+                                "store, the sizes and limits of that store and where they come from, and the memory "
+                                "that the store takes. Start it alone, or with mpirun: mpirun -n N tutti-info")
     parser.add_argument("--ranks", type=between_1_and_65536, metavar="N",
-                        help="tell the memory for so many ranks on each node")
+                        help="print the memory for a job with this many ranks on each node")
     parser.add_argument("--nodes", type=between_1_and_65536, default=1, metavar="N",
-                        help="... and so many nodes (default: 1)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, in place of text")
+                        help="and with this many nodes (default: 1)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
 
 

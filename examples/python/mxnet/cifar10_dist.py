@@ -101,8 +101,8 @@ def train(args):
 def main():
     parser = common.options(__doc__, kv_store="dist", network="resnet18", epochs=10, batch_size=64, lr=0.001)
     parser.add_argument("--work-load-list", type=lambda text: [int(word) for word in text.split(",")], metavar="LIST",
-                        help="how much of a batch each device takes, such as 1,2; equal shares")
-    parser.add_argument("--images", type=int, metavar="N", help="trains on the first N images alone")
+                        help="the share of a batch that each device takes, such as 1,2 (default: equal shares)")
+    parser.add_argument("--images", type=int, metavar="N", help="trains only on the first N images")
     train(common.parse(parser, NETWORKS, DATASETS))
 
 

@@ -37,24 +37,29 @@ def _count(text):
 def options(description, **defaults):
     """The parser of the options that every example has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kv-store", "--kvstore", metavar="TYPE", help="of store (%(default)s)")
+    parser.add_argument("--kv-store", "--kvstore", metavar="TYPE", help="the type of the store (%(default)s)")
     parser.add_argument("--network", "--model", metavar="NAME", help="(%(default)s)")
     parser.add_argument("--epochs", "--num-epochs", type=_count, metavar="N", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=_count, metavar="N", help="of each worker (%(default)s)")
+    parser.add_argument("--batch-size", type=_count, metavar="N",
+                        help="the samples of each worker in a step (%(default)s)")
     parser.add_argument("--lr", type=float, help="learning rate (%(default)s)")
-    parser.add_argument("--dataset", metavar="NAME", help="by default the script's first whose files are found")
+    parser.add_argument("--dataset", metavar="NAME",
+                        help="the data set (default: the first of the script's data sets whose files are found)")
     parser.add_argument("--data-dir", type=pathlib.Path, metavar="DIR",
-                        help="the data set's files; by default those beside the script, or the digits of examples/data")
-    parser.add_argument("--benchmark", type=int, choices=(0, 1), default=0, help="1: no data, prints samples/s")
+                        help="the folder of the data set's files (default: beside the script, or the digits of "
+                             "examples/data)")
+    parser.add_argument("--benchmark", type=int, choices=(0, 1), default=0,
+                        help="1: trains on random data, and prints samples/s")
     parser.add_argument("--steps", type=_count, default=50, metavar="N",
-                        help="batches of an epoch of the benchmark (%(default)s)")
+                        help="the batches in an epoch of the benchmark (%(default)s)")
     parser.add_argument("--disp-batches", type=_count, default=5, metavar="N",
-                        help="speed every N batches (%(default)s)")
+                        help="prints the speed every N batches (%(default)s)")
     devices = parser.add_mutually_exclusive_group()
-    devices.add_argument("--devices", type=_count, metavar="N", help="so many CPU devices for each worker (1)")
-    devices.add_argument("--gpus", type=_gpus, metavar="LIST", help="these GPUs for each worker, such as 0,2")
-    parser.add_argument("--seed", type=int, metavar="N", help="of the weights and the order (%(default)s)")
-    parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")
+    devices.add_argument("--devices", type=_count, metavar="N", help="the number of CPU devices of each worker (1)")
+    devices.add_argument("--gpus", type=_gpus, metavar="LIST", help="the GPUs of each worker, such as 0,2")
+    parser.add_argument("--seed", type=int, metavar="N",
+                        help="the seed of the weights and of the samples' order (%(default)s)")
+    parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy into this file; needs matplotlib")
     parser.set_defaults(devices=1, seed=1, plot=None, **defaults)
     return parser
 

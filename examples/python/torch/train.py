@@ -97,15 +97,21 @@ def train(data, args):
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", default="tutti", metavar="NAME", help="of torch.distributed (%(default)s)")
-    parser.add_argument("--fsdp", action="store_true", help="shards weights with FSDP2, in place of DDP; torch 2.6 on")
-    parser.add_argument("--bf16", action="store_true", help="computes in bfloat16; DDP's gradients travel in it, too")
-    parser.add_argument("--data-dir", type=pathlib.Path, default=DATA, metavar="DIR", help="the data set's files")
+    parser.add_argument("--backend", default="tutti", metavar="NAME",
+                        help="the backend of torch.distributed (%(default)s)")
+    parser.add_argument("--fsdp", action="store_true",
+                        help="shards the weights with FSDP2 instead of DDP; needs PyTorch 2.6 or later")
+    parser.add_argument("--bf16", action="store_true",
+                        help="computes in bfloat16; DDP's gradients also travel in bfloat16")
+    parser.add_argument("--data-dir", type=pathlib.Path, default=DATA, metavar="DIR",
+                        help="the folder of the data set's files")
     parser.add_argument("--epochs", type=positive, default=20, metavar="N", help="(%(default)s)")
-    parser.add_argument("--batch-size", type=positive, default=16, metavar="N", help="of each process (%(default)s)")
+    parser.add_argument("--batch-size", type=positive, default=16, metavar="N",
+                        help="the samples of each process in a step (%(default)s)")
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of weights and order (%(default)s)")
-    parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy; needs matplotlib")
+    parser.add_argument("--seed", type=int, default=1, metavar="N",
+                        help="the seed of the weights and of the samples' order (%(default)s)")
+    parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy into this file; needs matplotlib")
     return parser
 
 
