@@ -1,4 +1,4 @@
-"""What the tests of compare.py's modules share: the way to them, rows and contests made up."""
+"""Helpers for the tests of compare.py's modules: the path to the modules, and made-up rows and contests."""
 import pathlib
 import sys
 
@@ -19,7 +19,7 @@ def contest(name, needed=False, covers=None):
 
 
 def is_drawn(file):
-    """Whether a picture has more than its background, a title and a legend: one pixel in fifty."""
+    """Whether a picture shows more than a background, a title and a legend: at least one pixel in fifty is drawn on."""
     from matplotlib import image
     pixels = image.imread(file)[..., :3]
     return (pixels != pixels[0, 0]).any(axis=2).mean() > 0.02

@@ -1,4 +1,5 @@
-"""What dist_sync_mpi promises, from Python: the sentences of the C++ tests (scripts/checks/contract.py compares them).
+"""The promises of dist_sync_mpi, tested from Python. The tests have the names of the C++ tests, and
+scripts/checks/contract.py compares them.
 
     mpirun -n N python contract.py [-k PART_OF_A_NAME]
 

@@ -8,12 +8,12 @@ from contract_fixture import DTYPES, Contract, from_bits, handed, numpy_dtype, t
 
 
 def share(source, target, count):
-    """What a rank sends another."""
+    """The elements that one rank sends to another."""
     return ((31 * source + 7 * target + np.arange(count)) % 101).astype(np.float64)
 
 
 def drawn(ranks, most, draw):
-    """Counts by sender and receiver, some of them 0; the same on all ranks."""
+    """Random counts by sender and receiver, some of them 0. All ranks draw the same counts."""
     return [[0 if draw.randrange(3) == 0 else draw.randrange(most + 1) for _ in range(ranks)] for _ in range(ranks)]
 
 
@@ -22,7 +22,7 @@ def equal(ranks, count):
 
 
 class Exchange:
-    """One all_to_all, its arrays and what must come of it."""
+    """One all_to_all: its arrays and the expected result."""
 
     def __init__(self, kv, key, counts, dtype="float32", allocated=False):
         self.kv, self.key, self.counts, self.dtype = kv, key, counts, dtype
@@ -41,7 +41,7 @@ class Exchange:
 
 class AllToAll(Contract):
     def check(self, exchanges):
-        """All at once."""
+        """Starts all exchanges, and then checks all of them."""
         for pending in [exchange.call() for exchange in exchanges]:
             pending.wait()
         for exchange in exchanges:

@@ -1,4 +1,4 @@
-"""What can go wrong while a store is made: every rank raises, and the next store works; see contract.py."""
+"""Errors while a store is created: every rank raises, and the next store works; see contract.py."""
 import os
 import pathlib
 import resource

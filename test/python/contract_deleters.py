@@ -1,4 +1,4 @@
-"""Finalizers of arrays that call the store which drops them; see contract.py."""
+"""Finalizers of arrays that call the store that drops the arrays; see contract.py."""
 import threading
 import weakref
 
@@ -16,7 +16,7 @@ class Caller:
         self.value = np.ones((), np.float32)
 
     def make(self):
-        """The store is soon the only one to hold it."""
+        """Makes an array that soon only the store holds."""
         array = np.ones((), np.float32)
         weakref.finalize(array, self.dropped).atexit = False
         return array

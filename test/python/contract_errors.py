@@ -1,4 +1,6 @@
-"""What users can do wrong: every rank is told key, ranks and values, and the store lives on; see contract.py."""
+"""Mistakes of users: the error on every rank names the key, the ranks and the values, and the store lives on; see
+contract.py.
+"""
 import asyncio
 import os
 import time

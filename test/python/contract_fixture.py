@@ -16,31 +16,31 @@ OPS = ("sum", "average", "min", "max")
 
 
 def make_store(**options):
-    """A test that fails may leave the others waiting, which then fail too."""
+    """Creates a store. If a test fails on one rank, the other ranks may wait for it and then fail, too."""
     patience = {"key_timeout": PATIENCE, "create_timeout": PATIENCE}
     return tutti.create("dist_sync_mpi", **{**patience, "log_level": "error", **options})
 
 
 def values(rank, key, turn, count):
-    """Values that differ by rank, key and turn, so small that sums are exact in float32."""
+    """Values that differ by rank, key and turn. They are so small that their sums are exact in float32."""
     elements = np.arange(count, dtype=np.int64)
     return ((rank * 7919 + key * 104729 + turn * 1299709 + elements * 15485863) % 1000).astype(np.float32)
 
 
 def sums(ranks, key, turn, count):
-    """Of those of these ranks, or of so many."""
+    """The sums of `values` over these ranks, or over so many ranks."""
     ranks = range(ranks) if isinstance(ranks, int) else ranks
     return np.sum([values(rank, key, turn, count) for rank in ranks], axis=0, dtype=np.float32)
 
 
 def shard(kv, count):
-    """The elements that this rank has of a reduce_scatter."""
+    """The elements that this rank gets from a reduce_scatter."""
     return slice(count * kv.rank // kv.num_workers, count * (kv.rank + 1) // kv.num_workers)
 
 
 @contextlib.contextmanager
 def stderr_to(lines):
-    """What this process writes to standard error goes there while the block runs."""
+    """Adds to `lines` the lines that this process writes to standard error while the block runs."""
     with tempfile.TemporaryFile() as file:
         before = os.dup(2)
         os.dup2(file.fileno(), 2)
@@ -54,7 +54,9 @@ def stderr_to(lines):
 
 
 class Patched(Foreign):
-    """A numpy array that says of itself what numpy cannot: its DLPack tensor is changed at these bytes."""
+    """A numpy array whose DLPack tensor is changed at these bytes, so that it describes an array that numpy cannot
+    have.
+    """
 
     def __init__(self, array, changes, device=(1, 0)):
         super().__init__(array)
@@ -74,12 +76,12 @@ class Patched(Foreign):
 
 
 def on_gpu(array):
-    """As an array on the first GPU says it; its memory is the host's."""
+    """The array as if it were on the first GPU. Its memory is in fact the host's."""
     return Patched(array, {8: 2}, (2, 0))
 
 
 def handed(array, dtype):
-    """A numpy array as a call gets it: numpy has no bfloat16, and an array of uint16 holds its bits."""
+    """A numpy array in the form that a call takes. numpy has no bfloat16, so an array of uint16 holds such bits."""
     return Patched(array, {20: 4}) if dtype == "bfloat16" else array
 
 
@@ -88,7 +90,7 @@ def numpy_dtype(dtype):
 
 
 def to_bits(numbers, dtype):
-    """These numbers, of which a bfloat16 can hold each, as an array holds them."""
+    """These numbers as an array of this dtype holds them. A bfloat16 can hold each of them."""
     if dtype != "bfloat16":
         return numbers.astype(dtype)
     return (numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
@@ -102,7 +104,7 @@ def from_bits(array, dtype):
 
 @contextlib.contextmanager
 def environment(**variables):
-    """Set while the block runs."""
+    """Sets environment variables while the block runs."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -114,7 +116,7 @@ def environment(**variables):
 
 class Contract(unittest.TestCase):
     def store(self, **options):
-        """Over all ranks, closed when the test ends."""
+        """A store over all ranks, which is closed when the test ends."""
         kv = make_store(**options)
         self.addCleanup(kv.close)
         return kv

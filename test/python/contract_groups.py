@@ -1,4 +1,5 @@
-"""Stores over some of the job's ranks: those that are in no group of a test go on to the next one; see contract.py."""
+"""Stores over some of the job's ranks. A rank that is in no group of a test goes on to the next test; see contract.py.
+"""
 import contextlib
 import random
 import time
@@ -17,7 +18,9 @@ class Groups(Contract):
             cls.rank, cls.size = kv.rank, kv.num_workers
 
     def exchange(self, kv, ranks, turns, salt):
-        """Arrays of many sizes in a random order of this rank's own, of which each brings its rank in the job."""
+        """Exchanges arrays of many sizes, in a random order of this rank's own. Each rank contributes its number in the
+        job.
+        """
         own = random.Random(1000 * salt + self.rank)
         for turn in range(turns):
             arrays = {key: values(self.rank, key, turn, 1 + 97 * key * key) for key in own.sample(range(24), 24)}
@@ -27,7 +30,7 @@ class Groups(Contract):
                 self.assert_equal(array, sums(ranks, key, turn, array.size))
 
     def mesh(self, rows, columns):
-        """The ranks of this one's row and column; none outside of the mesh."""
+        """The ranks of this rank's row and column in the mesh. A rank outside the mesh has none."""
         if self.rank >= rows * columns:
             return [], []
         row, column = divmod(self.rank, columns)

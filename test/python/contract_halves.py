@@ -41,7 +41,7 @@ class Trial:
 
 class Halves(Contract):
     def compare(self, kv, trials):
-        """All at once: only a call that needs another's result waits for it."""
+        """Starts all calls at once. Only a call that needs the result of another waits for that one."""
         trials = [Trial(kv, number, *trial) for number, trial in enumerate(trials)]
         for step in ("whole", "first", "second"):
             for pending in [trial.run(step) for trial in trials]:
@@ -140,7 +140,7 @@ class Halves(Contract):
         source, whole, part = (np.zeros(size, np.float32) for size in (count, count, own.stop - own.start))
 
         def sent_by(call):
-            """Over all ranks."""
+            """The bytes that all ranks together have sent."""
             before = kv.counters().bytes_between_nodes
             call().wait()
             total = np.array(kv.counters().bytes_between_nodes - before, np.int64)

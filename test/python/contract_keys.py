@@ -21,7 +21,7 @@ def has_control_characters(text):
 
 class HostileKeys(Contract):
     def unlike(self, kv):
-        """The last rank's differs from the others'."""
+        """An array whose shape on the last rank differs from that on the others."""
         return np.zeros((3, 2) if kv.rank == kv.num_workers - 1 else (2, 3), np.float32)
 
     def told(self, kind, texts, kv, key, *arrays):

@@ -1,4 +1,4 @@
-"""What a store holds, beside the formula, and that it does not grow; see contract.py."""
+"""The memory that a store holds: it fits the formula, and does not grow; see contract.py."""
 import ctypes
 import os
 import pathlib
@@ -27,7 +27,9 @@ def formula(kv):
 
 
 def holds_most(kv):
-    """What the formula is for: between nodes, and where ranks have a processor each, it may be less."""
+    """Whether this job is the case for which the formula gives the most. Between nodes, and if each rank has a
+    processor, a store may hold less.
+    """
     return kv.nodes == 1 and (kv.num_workers == 1 or kv.num_workers > os.cpu_count())
 
 

@@ -1,4 +1,4 @@
-"""send and recv, which concern two ranks; see contract.py."""
+"""send and recv between two ranks; see contract.py."""
 import random
 import threading
 
@@ -15,7 +15,7 @@ def letter(rank, number, count):
 
 class Peers(Contract):
     def pair(self, **options):
-        """(a store, the next rank, the one before); a rank alone has nobody to send to."""
+        """(a store, the next rank, the previous rank). Skips the test if there is only one rank."""
         kv = self.store(**options)
         if kv.num_workers == 1:
             self.skipTest("there is no other rank")
@@ -197,7 +197,7 @@ class Peers(Contract):
             self.exchange(kv, shared, own)
 
     def exchange(self, kv, shared, own):
-        """One round of letters, which all ranks draw alike, and of sums."""
+        """Exchanges one round of letters and sums. All ranks draw the same round."""
         keys, calls, got = list(range(12)), [], []
         sums = [np.ones(300, np.float32) for _ in keys]
         own.shuffle(keys)

@@ -20,7 +20,7 @@ FRACTION_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 @dataclasses.dataclass
 class Plan:
-    """What ranks agree on for one key."""
+    """The facts of one key on which the ranks agree."""
     method: str
     dtype: str
     op: str
@@ -32,12 +32,12 @@ class Plan:
     joined: int | None = None  # the rank that has joined and brings nothing
 
     def brought(self, rank, device):
-        """Whole numbers so small that every dtype holds their sum over 8 ranks with 3 devices each."""
+        """Whole numbers that are so small that every dtype holds their sum over 8 ranks with 3 devices each."""
         draw = np.random.default_rng([self.salt, rank, device])
         return draw.integers(0, 11, self.count) - (0 if self.dtype == "uint8" else 5)
 
     def result(self):
-        """What comes out, and how far it may be off."""
+        """The expected result, and the error that is allowed."""
         if self.method == "broadcast":
             return self.brought(self.root, 0), 0
         ranks = [rank for rank in range(len(self.devices)) if rank != self.joined]
@@ -68,7 +68,7 @@ def random_options(shared):
 
 
 class Part:
-    """One key's arrays on this rank; where they are is this rank's own choice."""
+    """The arrays of one key on this rank. Each rank chooses for itself where they lie."""
 
     def __init__(self, kv, plan, own):
         self.kv, self.plan, self.own = kv, plan, own
@@ -90,7 +90,7 @@ class Part:
         return [handed(array, self.plan.dtype) for array in arrays]
 
     def is_right(self):
-        """Results are, and inputs have not changed."""
+        """Whether the results are right and the inputs have not changed."""
         expected, off = self.plan.result()
         inputs = self.in_place or all(np.array_equal(from_bits(array, self.plan.dtype), numbers)
                                       for array, numbers in zip(self.ins, self.brought))
@@ -99,7 +99,7 @@ class Part:
 
 class Random(Contract):
     def submit(self, kv, parts, own):
-        """The keys in an order and at times of this rank's own, some of them several in a call."""
+        """Submits the keys in an order and at times of this rank's own, sometimes several keys in one call."""
         order, pendings = own.sample(range(KEYS), KEYS), []
         while order:
             together = [order.pop()]
@@ -174,7 +174,7 @@ class Waits(Contract):
 
     @staticmethod
     def submit(kv, arrays, own):
-        """In a random order, one by one or in one call."""
+        """Submits the parts in a random order, one by one or in one call."""
         order = own.sample(range(len(arrays)), len(arrays))
         if own.randrange(3) == 0:
             return [kv.pushpull(order, [arrays[i] for i in order])]

@@ -1,4 +1,4 @@
-"""Calls and what they give; see contract.py."""
+"""The results of calls; see contract.py."""
 import contextlib
 import random
 import threading

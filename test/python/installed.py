@@ -25,7 +25,7 @@ NOT_HERE = ("No matching distribution found", "Max retries exceeded", "Read time
 
 
 def said(*words, timeout=60, **options):
-    """What a command prints; that it fails fails the test, with all it said."""
+    """Runs a command, and returns what it prints. If the command fails, the test fails and shows the output."""
     done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, check=False, timeout=timeout, **options)
     if done.returncode != 0:
@@ -34,7 +34,7 @@ def said(*words, timeout=60, **options):
 
 
 def python_with(module):
-    """This Python, or the system's, or neither."""
+    """A Python that has this module: the one that runs, or the system's, or None."""
     for python in (sys.executable, "/usr/bin/python3"):
         if subprocess.run([python, "-c", f"import {module}"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
             return python
@@ -42,7 +42,7 @@ def python_with(module):
 
 
 def hash_of(*words):
-    """Of these words, of the wheel's sources, and of this Python and the compiler."""
+    """A hash of these words, the wheel's sources, this Python and the compiler."""
     listed = said("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *SOURCES, cwd=ROOT)
     made_of = hashlib.sha256(repr((words, sys.version, said("c++", "--version"))).encode())
     for name in sorted(set(listed.split("\0")[:-1])):
@@ -90,7 +90,7 @@ class Installed(unittest.TestCase):
 
     @classmethod
     def wheels(cls, *names):
-        """Installs libraries that are built already; skips where these, or the index of them, cannot be had."""
+        """Installs wheels. Skips the test if the wheels or their index cannot be downloaded."""
         try:
             cls.pip("install", "--only-binary", ":all:", *names)
         except AssertionError as error:
@@ -102,7 +102,7 @@ class Installed(unittest.TestCase):
 
     @classmethod
     def setup(cls):
-        """As the other builds of the tests are, for whose objects the compiler's cache is good then."""
+        """The options of the tests' other builds, so that the compiler's cache has the objects."""
         quickly = [] if cls.build_type == "release" else ["-Doptimization=1", "-Dunity=on", "-Dunity_size=8"]
         return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={cls.build_type}", *quickly, *cls.SETUP)]
 
@@ -111,5 +111,5 @@ class Installed(unittest.TestCase):
         cls.pip("install", wheel_of(cls.python, *cls.setup()))
 
     def on_ranks(self, count, *words, timeout=60):
-        """What the ranks of a job print. Open MPI may put lines of several ranks into one."""
+        """The lines that the ranks of a job print. Open MPI may join lines of several ranks."""
         return said("mpirun", "-n", count, *self.BEFORE, self.python, *words, timeout=timeout, cwd=self.top)

@@ -1,4 +1,4 @@
-"""What the launcher's tests share: a running launcher, and who is left of its job."""
+"""Helpers of the launcher's tests: a running launcher, and the processes that are left of its job."""
 import os
 import pathlib
 import pty
@@ -20,7 +20,7 @@ CARRIED = [f"--env={name}" for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_O
 
 
 def on_terminal(words, limit=LIMIT, **options):
-    """(exit code, what a terminal gets) of a program."""
+    """Runs a program on a terminal. Returns (exit code, what the terminal gets)."""
     ours, theirs = pty.openpty()
     with subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
                           **options) as process:
@@ -69,7 +69,7 @@ ANNOUNCING = [getattr(signal, "SIG" + name) for name in ("USR1", "USR2", "ALRM",
 
 
 def add_ssh(folder, path="/usr/local/bin:/usr/bin:/bin"):
-    """Puts it into this folder; it finds programs in `path`."""
+    """Puts an ssh into this folder that finds programs in `path`."""
     ssh = folder / "ssh"
     ssh.write_text(SSH.format(path=path))
     ssh.chmod(0o755)
@@ -84,13 +84,13 @@ def variables_of(pid):
 
 
 def role_of(pid):
-    """(role, rank) in a job with servers; Nones in other processes, and in those that are dead."""
+    """The (role, rank) of a process in a job with servers. (None, None) for other processes and for dead ones."""
     known = variables_of(pid)
     return known.get("DMLC_ROLE"), known.get("DMLC_RANK")
 
 
 def parent_of(pid):
-    """None of a process that is gone."""
+    """The parent of a process; None if the process is gone."""
     try:
         return int(pathlib.Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
@@ -105,7 +105,8 @@ class LaunchCase(unittest.TestCase):
         self.addCleanup(self.end_marked)
 
     def environment(self, **more):
-        """Where a job has chosen its threads the launcher does not speak of them."""
+        """The environment of a job. It sets the number of threads, so that the launcher prints no line about threads.
+        """
         name, _, value = self.mark.partition("=")
         return {"OMP_NUM_THREADS": "1", **os.environ, **more, name: value}
 
@@ -138,8 +139,9 @@ class LaunchCase(unittest.TestCase):
         return found
 
     def process_of(self, role, rank):
-        """The process itself, neither the shim that started it nor what it started. A job that has begun to speak may
-        still be starting it: until its program runs, its environment is the shim's."""
+        """The process of the command itself: neither the shim that started it nor a process that it has started. A job
+        that has begun to speak may still be starting it: until its program runs, its environment is the shim's.
+        """
         known = {}
 
         def runs():
@@ -150,7 +152,7 @@ class LaunchCase(unittest.TestCase):
         return next(pid for pid, parent in known.items() if parent not in known)
 
     def kill(self, role, rank):
-        """Returns once it is dead, so that process_of finds the one that is started in its place."""
+        """Kills a process and waits until it is dead, so that process_of finds the process that takes its place."""
         pid = self.process_of(role, rank)
         os.kill(pid, signal.SIGKILL)
         self.wait_until(lambda: role_of(pid) != (role, str(rank)), f"{role} {rank}, process {pid}, is dead")
@@ -172,7 +174,9 @@ class LaunchCase(unittest.TestCase):
         self.wait_until(lambda: not self.marked(), "every process of the job has ended", seconds)
 
     def assert_announced_once(self, workers, process, signalled=None):
-        """Each worker of the job, which runs COUNTS, gets each of these signals once: the launcher's, or another's."""
+        """Checks that each worker of the job, which runs COUNTS, gets each of these signals once, from the launcher or
+        from another process.
+        """
         self.wait_for_lines(process, workers, "up")
         for number in ANNOUNCING:
             (signalled or process.send_signal)(number)
@@ -182,7 +186,7 @@ class LaunchCase(unittest.TestCase):
         self.assertEqual(out.count(f"counts {[1] * 7}"), workers, out + err)
 
     def wait_for_lines(self, process, count, text):
-        """Reads lines until this text came so often; returns them."""
+        """Reads lines until this text has come so many times, and returns the lines."""
         lines = []
         while count:
             line = process.stdout.readline()

@@ -33,7 +33,7 @@ class HostsCase(LaunchCase):
         (self.folder / "hosts").write_text("".join(f"{line}\n" for line in lines))
 
     def add_program(self, name, text):
-        """In front of others of its name, on all hosts."""
+        """Adds a program on all hosts, in front of other programs of the same name."""
         (self.folder / "bin" / name).write_text(text)
         (self.folder / "bin" / name).chmod(0o755)
 

@@ -20,7 +20,7 @@ def answer(connection, token, text):
 
 
 def first_line(connection):
-    """A helper's, byte by byte, or what there was of it."""
+    """Reads a helper's first line byte by byte; if the connection ends, returns the part that came."""
     line = b""
     while not line.endswith(b"\n") and (byte := connection.recv(1)):
         line += byte

@@ -1,4 +1,4 @@
-"""What compressed gradients become on their way between hosts, on every rank of an MPI job over two hosts."""
+"""How compression changes gradients on their way between hosts. Every rank of an MPI job over two hosts runs it."""
 import unittest
 
 import mxnet as mx

@@ -114,7 +114,7 @@ def by_gluon(case, optimizer, data, contexts, kvstore, workers):
 
 
 def by_module(case, optimizer, data, contexts, kvstore, workers):
-    """The same."""
+    """Does with Module what by_gluon does with a Trainer."""
     net = network(case, mx.cpu())
     scores = net(mx.sym.var("data"))
     net(data[0][0][:1])  # shapes
@@ -159,14 +159,14 @@ class Training:
 
 
 def over_ranks(kv, curves):
-    """The sums of the ranks' curves."""
+    """The sum of the ranks' curves."""
     arrays = [mx.nd.array(curve, dtype="float64") for curve in curves]
     kv.pushpull([f"curve {i}" for i in range(len(arrays))], arrays)
     return [array.asnumpy() for array in arrays]
 
 
 def within_limit(apart):
-    """Whether all are: one that is no number is not, and Python's max would pass over it."""
+    """Whether all values are within the limit. NaN is not; Python's max would ignore it."""
     return bool(np.max(apart) <= LIMIT)
 
 
@@ -192,7 +192,7 @@ def measure(names, file):
 
 
 def draw(curves, file):
-    """Above the curves, below how far they have been apart."""
+    """Draws the curves in the upper row, and the differences between them in the lower row."""
     from matplotlib.figure import Figure
     figure = Figure(figsize=(3.4 * len(CASES), 5.5), dpi=90, layout="tight")
     axes = figure.subplots(2, len(CASES), squeeze=False, sharex="col")

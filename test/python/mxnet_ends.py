@@ -1,4 +1,4 @@
-"""MXNet programs in which rank 1 fails in the middle of the training; the others say what they see of it.
+"""MXNet programs in which rank 1 fails in the middle of the training. The other ranks print what they see of that.
 
     scripts/launch.py --mode mpi --launcher local -n N python mxnet_ends.py PLACE [HOW]
 """
@@ -41,7 +41,7 @@ def ends_while_python_computes(_):
 
 
 def fail(how):
-    """When the others have come to their wait: who hears of a loss before has no key in flight to name."""
+    """Fails when the other ranks wait. A rank that learns of a loss earlier has no key in flight that it could name."""
     time.sleep(1)
     if how == "raises":
         raise ValueError("what went wrong")
@@ -54,7 +54,7 @@ def fail(how):
 
 
 def train(how, count=1):
-    """The others learn of it in the step of the last network that comes next."""
+    """Rank 1 fails; the others learn of it in the next step of the last network."""
     global began  # pylint: disable=global-statement
     nets = [gluon.nn.Dense(4, in_units=3) for _ in range(count)]
     for net in nets:
@@ -75,12 +75,12 @@ def train(how, count=1):
 
 
 def train_a_pair(how):
-    """Of networks on one store, whose keys are equal."""
+    """Trains two networks that share a store and have equal keys."""
     train(how, 2)
 
 
 def fit_a_module(how):
-    """The others learn of it in the batch of Module.fit that comes next."""
+    """Rank 1 fails; the others learn of it in the next batch of Module.fit."""
     kv = mx.kv.create("dist_sync_mpi")
 
     def batch_ended(done):
@@ -96,7 +96,7 @@ def fit_a_module(how):
 
 
 def with_a_call_in_flight(how):
-    """Which the others never make: they wait for another one."""
+    """Rank 1 fails with a call in flight that the others never make. They wait for another call."""
     global began  # pylint: disable=global-statement
     kv = mx.kv.create("dist_sync_mpi")
     began = time.monotonic()
@@ -114,8 +114,9 @@ class SlowToEnd:
 
 
 def raises_while_it_computes(_how):
-    """On each rank, convolutions for seconds, of which the engine runs several as one. The first one begins, and makes
-    static objects, while Python ends."""
+    """Each rank computes convolutions for seconds, and the engine runs several of them as one. The first one begins,
+    and makes static objects, while Python ends.
+    """
     mx.kv.create("dist_sync_mpi")
     sys.slow_to_end = SlowToEnd()
     net = gluon.nn.HybridSequential()
@@ -132,7 +133,7 @@ def raises_while_it_computes(_how):
 
 
 def ends_without_a_wait(_how):
-    """While the engine still has to exchange what the other ranks count on."""
+    """Ends while the engine still has to exchange arrays for which the other ranks wait."""
     kv = mx.kv.create("dist_sync_mpi")
     big = mx.nd.ones((1000, 1000))
     for _ in range(20):
@@ -143,7 +144,7 @@ def ends_without_a_wait(_how):
 
 
 def drops_a_store_on_one_rank(_how):
-    """Before the others have made a call that this rank has made already."""
+    """One rank drops its store after a call that the other ranks have not made yet."""
     kept, dropped = (mx.kv.create("dist_sync_mpi") for _ in range(2))
     array = mx.nd.ones(3)
     first = kept.rank == 1
@@ -158,7 +159,7 @@ def drops_a_store_on_one_rank(_how):
 
 
 def exits_before_the_others_come(_how):
-    """With status 0: they count on its calls."""
+    """Rank 1 exits with status 0 although the others need its calls."""
     kv = mx.kv.create("dist_sync_mpi")
     kv.barrier()
     if kv.rank != 1:
@@ -171,7 +172,7 @@ def exits_before_the_others_come(_how):
 
 
 def fails_in_its_last_call(how):
-    """The ranks disagree; those that notice handle it."""
+    """The ranks disagree in their last call; those that notice it handle the error."""
     kv = mx.kv.create("dist_sync_mpi")
     array = mx.nd.ones(3 + (kv.rank == 0))
     kv.pushpull("weight", array)
@@ -183,7 +184,7 @@ def fails_in_its_last_call(how):
 
 
 def forks(_how):
-    """A child that ends by itself, while its parent trains."""
+    """Forks a child that ends by itself while its parent trains."""
     kv = mx.kv.create("dist_sync_mpi")
     for i in range(3):
         array = mx.nd.ones(3) * (kv.rank + 1)
@@ -196,7 +197,7 @@ def forks(_how):
 
 
 def waits_for_ever(_how):
-    """In MXNet's engine, until somebody presses Ctrl-C."""
+    """Waits in MXNet's engine until somebody presses Ctrl-C."""
     kv = mx.kv.create("dist_sync_mpi")
     array = mx.nd.ones(3)
     kv.pushpull(f"only rank {kv.rank} has it", array)
@@ -205,7 +206,7 @@ def waits_for_ever(_how):
 
 
 def counts_the_dead(how):
-    """In a job of asynchronous workers, who go on."""
+    """Counts the dead nodes in a job of asynchronous workers, which go on."""
     kv = mx.kv.create("dist_async")
     kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
     value = mx.nd.zeros(3)

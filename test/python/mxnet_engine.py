@@ -1,4 +1,6 @@
-"""The order that MXNet's engine sees to between a store of the type dist_sync_mpi and all else, on every rank."""
+"""The order in which MXNet's engine runs the calls of a dist_sync_mpi store and all other operations. Every rank runs
+it.
+"""
 import threading
 import time
 import unittest
@@ -28,7 +30,7 @@ class SlowProp(mx.operator.CustomOpProp):
 
 
 def slow(array, **given):
-    """A copy of it, as soon as Slow.go is set."""
+    """A copy of the array, which is ready when Slow.go is set."""
     Slow.go.clear()
     return mx.nd.Custom(array, op_type="tutti_slow", **given)
 
@@ -136,7 +138,7 @@ class Ordered(Ranks):
 
 class Failed(Ranks):
     def differ(self, key):
-        """An array whose shape is another on rank 0: the call fails."""
+        """An array that has another shape on rank 0, so that the call fails."""
         array = mx.nd.ones((3 + (self.rank == 0),))
         self.kv.pushpull(key, array)
         return array
@@ -182,7 +184,7 @@ class Failed(Ranks):
             self.same(array, self.total)
 
     def test_an_error_that_nobody_waited_for_is_told_by_the_next_call_of_its_key(self):
-        """As MXNet keeps an array's error until somebody waits."""
+        """MXNet also keeps an array's error until somebody waits for the array."""
         self.skip_alone("nobody disagrees")
         self.differ("unseen")
         for turn in range(2):

@@ -1,4 +1,4 @@
-"""What the examples for MXNet learn and print: a part of test_mxnet.py."""
+"""The learning and the output of the examples for MXNet: a part of test_mxnet.py."""
 import os
 import re
 
@@ -16,7 +16,7 @@ def page_line():
 
 class Said:
     def accuracy(self, text, count):
-        """The last one; all workers have the same weights."""
+        """The last accuracy that the workers print. Checks that all have the same weights."""
         accuracies = re.findall(r"Epoch \d+: Test_acc (\d\.\d{6})", text)
         weights = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
         self.assertEqual(sorted(rank for rank, _ in weights), [str(rank) for rank in range(count)], text)

@@ -40,7 +40,7 @@ def write_cifar10(folder, count=20):
 
 class Files:
     def with_files(self, script, dataset, *words):
-        """(exit code, what it printed) of a short training with the files in self.folder."""
+        """Runs a short training with the files in self.folder. Returns (exit code, what it printed)."""
         return self.of_script(script, "--dataset", dataset, "--data-dir", self.folder, *SHORT, *words)
 
     def of_script(self, *words):
@@ -93,7 +93,7 @@ class Files:
         self.refused(EXAMPLES / "cifar10_dist.py", "cifar10", "has 2 bytes, not records of 3073")
 
     def copied_away(self):
-        """The scripts in a folder that nothing is above of, where root may make one: as the launcher copies them."""
+        """The scripts in a folder by themselves, as the launcher copies them. Root puts it directly below /."""
         above = "/" if os.access("/", os.W_OK) else None
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="tutti-", dir=above)))
         for script in EXAMPLES.glob("*.py"):

@@ -42,7 +42,7 @@ class Ranks(unittest.TestCase):
             np.testing.assert_array_equal(array.asnumpy(), np.full(array.shape, value))
 
     def equal_on_ranks(self, arrays):
-        """Down to the last bit."""
+        """Checks that all ranks have the same bits."""
         digest = hashlib.sha256(b"".join(array.asnumpy().tobytes() for array in arrays)).hexdigest()
         self.assertEqual(self.others.allgather_object(digest), [digest] * self.size)
 
@@ -52,7 +52,7 @@ class Ranks(unittest.TestCase):
 
 
 class EveryDtype:
-    """What every store sums, with servers and without."""
+    """Tests of the dtypes that every store sums, with servers and without."""
 
     def test_every_dtype_that_both_have_is_summed_exactly(self):
         for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"):
@@ -75,7 +75,9 @@ class Networks(Ranks):
         return net
 
     def trainer(self, net, kvstore, optimizer="sgd", params=None, **given):
-        """Its weights are rank 0's: MXNet would see to that in the first step, after the first gradients."""
+        """A Trainer whose weights are already those of rank 0. MXNet would broadcast them only in the first step, after
+        the first gradients.
+        """
         trainer = gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.1, **copy.deepcopy(params or {})},
                                 kvstore=kvstore, **given)
         trainer._init_kvstore()

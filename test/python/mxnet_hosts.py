@@ -1,4 +1,4 @@
-"""What differs where the ranks are on several hosts: a part of test_mxnet.py."""
+"""Tests of ranks on several hosts: a part of test_mxnet.py."""
 import os
 import pathlib
 import shlex

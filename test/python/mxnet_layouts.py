@@ -25,7 +25,7 @@ def is_blocked(array):
 
 
 def lenet(seed):
-    """With as many channels as a block of oneDNN has."""
+    """A LeNet with as many channels as a block of oneDNN has."""
     mx.random.seed(seed)
     net = gluon.nn.HybridSequential()
     net.add(gluon.nn.Conv2D(16, 5, padding=2, in_channels=16), gluon.nn.AvgPool2D(),
@@ -44,7 +44,7 @@ class Blocked(unittest.TestCase):
         self.assertTrue(is_blocked(array), "oneDNN has no layout of its own here: nothing would be tested")
 
     def gradient(self, rank):
-        """Of the images, by the net of rank 0 and the images of this rank."""
+        """The gradient of the images, with the net of rank 0 and the images of this rank."""
         data = images(rank)
         data.attach_grad()
         net = lenet(0)

@@ -1,4 +1,4 @@
-"""What Module and the helpers of mx.model may count on with a store of the type dist_sync_mpi, on every rank."""
+"""Tests of Module and the helpers of mx.model with a store of type dist_sync_mpi. Every rank runs them."""
 import logging
 import tempfile
 import unittest
@@ -25,7 +25,8 @@ class Modules(Ranks):
     OPTIMIZER = {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01}
 
     def batches(self, ranks):
-        """Of these ranks, whose parts of a batch follow one another, as a process that has all would have them."""
+        """The batches of these ranks. Their parts of a batch follow one another, as in a process that has all the data.
+        """
         of_each = [np.random.RandomState(rank).rand(4, BATCH, 6).astype("f") for rank in ranks]
         data = np.concatenate(of_each, axis=1).reshape(-1, 6)
         return mx.io.NDArrayIter(data, (data.sum(axis=1) * 7 % 4).astype("i").astype("f"), BATCH * len(of_each))
@@ -136,7 +137,7 @@ class Fitted(Modules):
 
 
 class Helped(Modules):
-    """By mx.model."""
+    """Tests of training by the helpers of mx.model."""
 
     def test_a_fit_goes_on_from_a_checkpoint_as_if_nothing_had_been_interrupted(self):
         whole = self.module(epochs=(0, 4))
@@ -159,7 +160,7 @@ class Helped(Modules):
         self.equal_everywhere(module)
 
     def test_statistics_of_a_checkpoint_are_given_to_the_ranks_by_rank_0(self):
-        """Once: in training each rank has those of its own data."""
+        """Rank 0 gives its statistics once. In training each rank keeps the statistics of its own data."""
         module = mx.mod.Module(symbol(norm=True), context=devices(2))
         self.fit(module, self.kv, epochs=(0, 0), aux_params={"norm_moving_mean": self.mine((8,)),
                                                               "norm_moving_var": self.mine((8,)) * 2})

@@ -74,7 +74,9 @@ class Parameters(Networks):
 
 class Several(Networks):
     def test_two_trainers_share_a_store_though_their_keys_are_equal(self):
-        """As those of a GAN do; here the ranks also step them in different orders, from the first step on."""
+        """The two Trainers of a GAN share a store like this. Here the ranks also step them in different orders, from
+        the first step on.
+        """
         for kvstore in (self.kv, "Dist_Sync_MPI"):
             with self.subTest(kvstore):
                 self.share(kvstore)
@@ -97,7 +99,7 @@ class Several(Networks):
             self.equal_on_ranks(self.weights(net))
 
     def test_errors_tell_a_trainers_key_with_the_trainer(self):
-        """Of two whose keys are equal; a Trainer's first key is 0."""
+        """Two Trainers have equal keys: the first key of each is 0."""
         self.skip_alone("nobody disagrees")
         kv = mx.kv.create("dist_sync_mpi")
         weights = [gluon.Parameter("weight", shape=(3 + (i and self.rank == 0),), init="ones") for i in range(2)]
@@ -140,7 +142,7 @@ class Joined(Networks):
     """Ranks that have 1, 2, 3, ... batches."""
 
     def step_and_join(self, nets, trainers, contexts, ranks):
-        """One process that has the data of several ranks steps until the last of them has no more."""
+        """One process that has the data of several ranks. It steps until the last rank has no more data."""
         for epoch in range(2):
             for number in range(max(ranks) + 1):
                 left = [rank for rank in ranks if rank >= number]

@@ -1,4 +1,4 @@
-"""Files of MXNet's im2rec, and what train_imagenet.py learns from them: a part of test_mxnet.py."""
+"""Files of MXNet's im2rec, and a training of train_imagenet.py with them: a part of test_mxnet.py."""
 import pathlib
 import random
 import re
@@ -16,7 +16,7 @@ OPTIONS = ("--network", "resnet18", "--image-shape", "3,32,32", "--num-classes",
 
 
 def png(seed=None):
-    """An image of 32 x 32 random pixels, or a black one, of which little is left when it is compressed."""
+    """An image of 32 x 32 random pixels, or a black one, which is much smaller when it is compressed."""
     rows = (b"\0" + (random.Random(f"{seed} {y}").randbytes(96) if seed is not None else bytes(96)) for y in range(32))
     parts = ((b"IHDR", struct.pack(">IIBBBBB", 32, 32, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(b"".join(rows))),
              (b"IEND", b""))
@@ -37,7 +37,9 @@ def write_records(folder, name, images):
 
 class Records:
     def with_records(self, count):
-        """A folder with so many images to train on, the first half of them larger, and three alike to test with."""
+        """A folder with so many images for training, the first half of them larger, and three equal images for the
+        test.
+        """
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         write_records(folder, "train", [(i % 10, png(i if i < count // 2 else None)) for i in range(count)])
         write_records(folder, "val", [(label, png()) for label in range(3)])
@@ -58,7 +60,7 @@ class Records:
         self.assertEqual(re.findall(r"Test_acc (\S+)", text), ["0.333333"] * 3, text)
 
     def labels(self, reader, folder):
-        """Those of two epochs of a worker that is alone, in the order in which it reads them."""
+        """The labels of two epochs of a single worker, in the order in which it reads them."""
         program = ("import argparse, pathlib, sys, train_imagenet as t\n"
                    "args = argparse.Namespace(data_dir=pathlib.Path(sys.argv[1]), image_shape=(3, 32, 32),"
                    " batch_size=2, seed=1)\n"

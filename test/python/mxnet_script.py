@@ -1,4 +1,4 @@
-"""How users start a script for MXNet, and what it shows them: a part of test_mxnet.py."""
+"""The ways in which users start a script for MXNet, and its output: a part of test_mxnet.py."""
 import os
 import pathlib
 import shlex
@@ -67,7 +67,7 @@ class Script(Hosts):
 
 class Shown:
     def on_terminal(self, *words):
-        """What a terminal gets of a short training in one process."""
+        """The output of a short training in one process on a terminal."""
         code, shown = on_terminal((self.python, TRAIN, *SHORT, *words))
         self.assertEqual(code, 0, shown)
         return shown

@@ -1,4 +1,4 @@
-"""What an MXNet script may count on of dist_async, on every worker."""
+"""Tests of dist_async in an MXNet script. Every worker runs them."""
 import unittest
 
 import mxnet as mx

@@ -1,4 +1,4 @@
-"""What an MXNet script may count on that compresses its gradients on their way to servers, on every worker.
+"""Tests of an MXNet script that compresses its gradients on their way to the servers. Every worker runs them.
 
     scripts/launch.py ... python mxnet_served_compression.py KIND
 """
@@ -19,7 +19,7 @@ PARAMS = {"type": KIND, "threshold": THRESHOLD}
 
 
 def sent(gradient, left):
-    """What of a gradient travels; `left` is what did not travel so far."""
+    """The part of a gradient that travels. `left` is the part that has not travelled so far."""
     if KIND == "fp16":
         return gradient.astype(np.float16).astype(np.float32)
     if KIND == "bf16":  # to the nearest, in a tie to the even one

@@ -28,11 +28,11 @@ class Served(mxnet_fixture.Networks):
 
     @staticmethod
     def own_servers(name):
-        """As if another program began, whose values have not been there."""
+        """Begins as another program would, without values on the servers."""
         ServedStore.joined.sender, ServedStore.updated = None, name
 
     def equal_on_ranks(self, arrays):
-        """Down to the last bit: each worker has what worker 0 has."""
+        """Checks that each worker has the same bits as worker 0."""
         digest = hashlib.sha256(b"".join(array.asnumpy().tobytes() for array in arrays)).digest()
         own = mx.nd.array(np.frombuffer(digest, np.uint8), dtype="int32")
         first = own.copy()
@@ -52,7 +52,7 @@ class Served(mxnet_fixture.Networks):
         self.equal_on_ranks(list(module.get_params()[0].values()))
 
     def trainer(self, net, kvstore, optimizer="sgd", params=None, **given):
-        """MXNet would complain of a batch size that is not yet known when the store gets its optimizer."""
+        """A Trainer with a batch size. Without one, MXNet would complain when the store gets its optimizer."""
         trainer = mx.gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.1, **(params or {})},
                                    kvstore=kvstore, **given)
         trainer._check_and_rescale_grad(trainer._scale / (BATCH * self.size))
@@ -61,7 +61,7 @@ class Served(mxnet_fixture.Networks):
         return trainer
 
     def like_mxnets(self, make, steps=4, key="w", kv=None, change=lambda optimizer, step: None):
-        """What the servers make of a value with an optimizer is what MXNet's own updater makes of it."""
+        """Checks that the servers update a value by an optimizer as MXNet's own updater does."""
         kv = kv or mx.kv.create(self.ASKED)
         first = mx.nd.array(np.random.RandomState(1).randn(7))
         ours, theirs = make(), make()
@@ -81,7 +81,7 @@ class Served(mxnet_fixture.Networks):
             call()
 
     def fitted(self, kvstore, ranks):
-        """The weights of a small Module that these workers' data have trained."""
+        """The weights of a small Module after training with these workers' data."""
         batches = [np.concatenate([np.random.RandomState([rank, step]).randn(4, 3) for rank in ranks])
                    for step in range(3)]
         data = mx.io.NDArrayIter(np.concatenate(batches).astype(np.float32), np.zeros(len(batches) * 4 * len(ranks)),

@@ -1,4 +1,4 @@
-"""What an MXNet script may count on of weights that servers update, on every worker."""
+"""Tests of weights that servers update, in an MXNet script. Every worker runs them."""
 import pickle
 import unittest
 
@@ -18,7 +18,7 @@ RULES = {
 
 
 class Own(mx.optimizer.SGD):
-    """Updates otherwise, perhaps."""
+    """A subclass of a known optimizer, which may update in another way."""
 
 
 class Owners(Served):
@@ -48,7 +48,7 @@ class Updates(Owners):
         self.like_mxnets(lambda: mx.optimizer.SGD(learning_rate=1.0, momentum=0.9), change=change)
 
     def test_a_push_is_an_update_by_the_optimizer_of_its_time(self):
-        """Though its gradient is still computed when another optimizer is set."""
+        """This holds even if the gradient is still being computed when another optimizer is set."""
         self.kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
         value, slow = mx.nd.zeros(3), mx.nd.ones((700, 700))
         self.kv.init("slow", value)
@@ -60,7 +60,7 @@ class Updates(Owners):
         np.testing.assert_allclose(value.asnumpy(), np.full(3, -self.size), rtol=1e-4)
 
     def test_a_rate_that_the_servers_refuse_is_sent_again(self):
-        """Worker 0's is what it had sent before."""
+        """The rate at the end is the one that worker 0 had already sent."""
         optimizer = mx.optimizer.SGD(learning_rate=1.0)
         self.kv.set_optimizer(optimizer)
         self.kv.init("refused", mx.nd.zeros(2))

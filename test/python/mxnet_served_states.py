@@ -1,4 +1,4 @@
-"""States of optimizers on servers, from one job of MXNet scripts into another: on every worker.
+"""States of optimizers on servers, which one job of MXNet scripts saves and another loads. Every worker runs it.
 
     scripts/launch.py ... python mxnet_served_states.py FOLDER Saving|Loading
 """
@@ -25,11 +25,11 @@ def given():
 
 class States(Served):
     def path(self, path):
-        """Worker 0's file is read."""
+        """The path of this worker's file. The store reads only worker 0's."""
         return path if self.rank == 0 else f"{path} of no worker"
 
     def trained(self, kvstore, ranks, first, end, like=None, states=None):
-        """A network that was trained in these steps; with the weights of another one at first."""
+        """A network that was trained for these steps, and began with the weights of another one."""
         net = self.network(devices(1), 0)
         for mine, theirs in zip(net.collect_params().values(), like.collect_params().values() if like else ()):
             mine.set_data(theirs.data())
@@ -41,7 +41,7 @@ class States(Served):
         return net, trainer
 
     def updated(self, kv, first, end):
-        """What servers or, without them, MXNet's own Adam make of a value."""
+        """A value after an update by the servers or, without them, by MXNet's own Adam."""
         value = mx.nd.ones(7)
         updater = mx.optimizer.get_updater(mx.optimizer.Adam(learning_rate=0.1))
         for step in range(end):

@@ -1,4 +1,4 @@
-"""What an MXNet script may count on that closes the job's store and creates another: on every worker."""
+"""Tests of an MXNet script that closes the job's store and creates another. Every worker runs them."""
 import unittest
 
 import mxnet as mx

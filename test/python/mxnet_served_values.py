@@ -1,4 +1,4 @@
-"""What an MXNet script may count on of values that it keeps on servers, on every worker."""
+"""Tests of values that an MXNet script keeps on servers. Every worker runs them."""
 import time
 import unittest
 
@@ -166,7 +166,7 @@ class Values(EveryDtype, Served):
         self.same(rows, self.rank + 1)
 
     def rows(self, expected, shape=(4, 3)):
-        """Of a value whose elements are 1, 2, 3, ..."""
+        """The rows of a value whose elements are 1, 2, 3, ..."""
         value = np.arange(1, 1 + np.prod(shape)).reshape(shape)
         value[[row for row in range(shape[0]) if row not in expected]] = 0
         return value
@@ -214,7 +214,7 @@ class Values(EveryDtype, Served):
                             (lambda: self.kv.row_sparse_pull("v", out=out, row_ids=mx.nd.array([0.5])), "0.5 is no"),
                             (lambda: self.kv.row_sparse_pull("nowhere", out=out, row_ids=ids), "nowhere.*initialised"),
                             (lambda: self.kv.row_sparse_pull("v", out=out, row_ids=[ids] * 2), "2 row_ids for 1"),
-                            (lambda: self.kv.row_sparse_pull(["v"], out=[out], row_ids=[ids] * 2), "an entry for each key")):
+                            (lambda: self.kv.row_sparse_pull(["v"], out=[out], row_ids=[ids] * 2), "lists of out")):
             self.refused(call, words, tutti.InvalidArgumentError)
 
     def test_no_node_is_dead_and_only_all_are_counted(self):
@@ -222,7 +222,7 @@ class Values(EveryDtype, Served):
         self.refused(lambda: self.kv.get_num_dead_node(4), "node_id 4.*node_id 7")
 
     def test_two_pushes_of_one_worker_are_of_two_rounds(self):
-        """MXNet's own servers count pushes: there two of one worker are a round for two."""
+        """MXNet's own servers only count pushes: for them, two pushes of one worker are a round of two workers."""
         self.kv.init("ahead", mx.nd.zeros(3))
         if self.rank == 0:
             for value in (1, 10):
@@ -237,7 +237,9 @@ class Values(EveryDtype, Served):
         self.same(self.pulled("ahead"), 10 * (1 + 100 * (self.size - 1)))
 
     def waits_for_all(self, call):
-        """Worker 0 comes late. Calls take the same clock for all, on one machine."""
+        """Checks that a call waits for all workers, of which worker 0 comes late. All workers run on one machine, so
+        they have the same clock.
+        """
         if self.rank == 0:
             time.sleep(0.2)
         came = np.array([time.monotonic()])

@@ -1,4 +1,5 @@
-"""What an MXNet script may count on that updates its weights on the workers, with servers to sum: on every worker."""
+"""Tests of an MXNet script whose workers update the weights, while servers sum the gradients. Every worker runs them.
+"""
 import unittest
 from unittest import mock
 

@@ -1,4 +1,4 @@
-"""What users of MXNet type for several hosts that ssh reaches: a part of test_mxnet.py."""
+"""The commands that users of MXNet type for several hosts with ssh: a part of test_mxnet.py."""
 import contextlib
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What an MXNet script may count on when it calls a store of the type dist_sync_mpi itself, on every rank."""
+"""Tests of an MXNet script that calls a store of type dist_sync_mpi itself. Every rank runs them."""
 import time
 import unittest
 from unittest import mock
@@ -293,7 +293,7 @@ class Exchanged(EveryDtype, Ranks):
             kv.set_gradient_compression({"type": "fp16"})
 
     def test_a_compression_that_the_store_has_may_be_asked_for_again(self):
-        """As the second Trainer of two on one store does."""
+        """The second of two Trainers on one store does that."""
         kv = mx.kv.create("dist_sync_mpi")
         for _ in range(2):
             kv.set_gradient_compression({"type": "fp16"})

@@ -1,4 +1,4 @@
-"""What gluon.Trainer may count on with a store of the type dist_sync_mpi, on every rank."""
+"""Tests of gluon.Trainer with a store of type dist_sync_mpi. Every rank runs them."""
 import os
 import tempfile
 import unittest
@@ -17,7 +17,7 @@ OPTIMIZERS = (("sgd", {"momentum": 0.9, "wd": 0.05}), ("adam", {"wd": 0.05}))
 
 
 class Recorded(tutti.mxnet.store.Store):
-    """Notes how a Trainer calls it."""
+    """A store that notes how a Trainer calls it."""
 
     calls = []  # of the copy that a Trainer gets, too
 

@@ -1,4 +1,4 @@
-"""What a script that does not name tutti may count on, on every rank.
+"""Tests of a script that does not name tutti. Every rank runs them.
 
     mpirun -n N python -m tutti mxnet_unchanged.py
     scripts/launch.py --mode mpi -n N python mxnet_unchanged.py

@@ -1,4 +1,4 @@
-"""What the package promises to a process that is in no MPI job. Run by the Python that the package is installed for."""
+"""Promises of the package to a process that is in no MPI job. Run by the Python that the package is installed for."""
 import functools
 import os
 import pathlib
@@ -19,7 +19,7 @@ from tutti import errors
 
 
 def said(program, **options):
-    """What a Python program prints; that it fails fails the test."""
+    """Runs a Python program, and returns what it prints. If the program fails, the test fails."""
     done = subprocess.run([sys.executable, "-c", program], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           check=False, timeout=60, **options)
     if done.returncode != 0:

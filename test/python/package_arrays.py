@@ -1,5 +1,5 @@
-"""Which arrays the package takes, which it refuses and what it says then, and those that it gives; every rank of an MPI
-job runs all of it, at any number of ranks.
+"""Arrays that the package takes, arrays that it refuses and the errors, and arrays that it returns; every rank of an
+MPI job runs all of it, at any number of ranks.
 
     mpirun -n N python package_arrays.py
 
@@ -170,7 +170,7 @@ class Allocate(Ranks):
 
 
 class OnGpu:
-    """An array on a GPU, which notes the stream that it is exported for."""
+    """An array on a GPU, which notes the stream for which it is exported."""
 
     def __init__(self):
         self.asked = []
@@ -184,7 +184,7 @@ class OnGpu:
 
 
 class Streams(unittest.TestCase):
-    """Which stream a library is asked to order its work before; it takes no GPU to ask."""
+    """Tests of the stream that tutti passes to a library when it asks for an array. They need no GPU."""
 
     def setUp(self):
         self.gpu = importlib.import_module("tutti._gpu")

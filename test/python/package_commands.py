@@ -1,5 +1,6 @@
-"""The commands that the package brings, `python -m tutti`, and what a program is told that was started wrongly. Run by
-the Python that the package is installed for, outside of any job."""
+"""The commands that the package installs, `python -m tutti`, and the errors of programs that were started wrongly. Run
+by the Python that the package is installed for, outside of any job.
+"""
 import json
 import os
 import pathlib
@@ -25,7 +26,7 @@ class Commands(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def run_words(self, *words, status=0, **env):
-        """(stdout, stderr) of a command, in a folder of its own."""
+        """Runs a command in a folder of its own. Returns (stdout, stderr)."""
         done = subprocess.run([str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               stdin=subprocess.DEVNULL, check=False, timeout=60, cwd=self.folder, env=os.environ | env)
         self.assertEqual(done.returncode, status, f"{done.stdout}\n{done.stderr}")
@@ -38,7 +39,7 @@ class Commands(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
-    """meson.build lists each file by its name."""
+    """Checks that the package has all its files. meson.build lists each file by its name."""
 
     def modules(self, folder):
         return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.py")}
@@ -227,7 +228,7 @@ class Module(Commands):
         self.assertIn("no adapter for 'mxnett'; did you mean mxnet? (known: mxnet)", err)
 
     def test_a_process_of_another_role_is_told_what_to_start_before_the_library_takes_it(self):
-        """MXNet serves in its import, and then ends the program."""
+        """MXNet itself becomes a server while it is imported, and ends the program afterwards."""
         self.write("mxnet.py", "print('library')")
         script = self.write("script.py", "import sys\nsys.modules['tutti.mxnet'] = sys\nimport mxnet")
         for role in ("server", "scheduler"):
@@ -278,7 +279,7 @@ class Names(Commands):
 
 
 class Started(Commands):
-    """By mpirun in a way that costs speed."""
+    """Programs that mpirun starts in a way that costs speed."""
 
     CREATES = "import tutti\nfor kind in ('local', 'dist_sync_mpi', 'dist_sync_mpi'): tutti.create(kind).close()\n"
 

@@ -1,4 +1,4 @@
-"""Programs that end in many ways; rank 1 is the one that fails, the others say what they see of it.
+"""Programs that end in many ways. Rank 1 fails, and the other ranks print what they see of that.
 
     scripts/launch.py --mode mpi --launcher local -n N python package_ends.py HOW
 """
@@ -18,7 +18,8 @@ def array():
 
 
 def outcome(kv):
-    """For a call that rank 1 never makes: what the others get, which ranks it names, and whether it came in time."""
+    """Prints how a call ends that rank 1 never makes: the error, the ranks that it names, and whether it came in time.
+    """
     began = time.monotonic()
     try:
         kv.pushpull("never", array()).wait()
@@ -61,7 +62,7 @@ def with_global(how):
 
 
 def in_wait(_):
-    """Ctrl-C while the program waits for what never comes."""
+    """Ctrl-C while the program waits for a call that never ends."""
     with tutti.create("dist_sync_mpi", log_level="critical") as kv:
         kv.pushpull("all", array()).wait()
         if kv.rank == 1:
@@ -71,7 +72,7 @@ def in_wait(_):
 
 
 def all_in(place):
-    """Every rank waits for what never comes, in the program or in a callback, until the job is ended."""
+    """Every rank waits for a call that never ends, in the program or in a callback, until somebody ends the job."""
     with tutti.create("dist_sync_mpi", log_level="critical") as kv:
         never = kv.pushpull(f"never {kv.rank}", array())
 
@@ -85,7 +86,7 @@ def all_in(place):
 
 
 def in_callback(how):
-    """Ctrl-C while a callback waits for what never comes."""
+    """Ctrl-C while a callback waits for a call that never ends."""
     with tutti.create("dist_sync_mpi", log_level="critical") as kv:
         begun = threading.Event()
 
@@ -102,7 +103,7 @@ def in_callback(how):
 
 
 def closing(kv, how):
-    """Rank 1 fails when the others have nothing in flight; what they get from their last call."""
+    """Rank 1 fails when the others have nothing in flight. They print the error of their last call."""
     kv.pushpull("all", array()).wait()
     if kv.rank == 1:
         time.sleep(0.5)
@@ -129,7 +130,7 @@ def before_close(how):
 
 
 def child_first(_):
-    """A child of each rank creates a store before the rank itself does: it is the rank then."""
+    """A child of each rank creates a store before the rank does. The child is then the rank."""
     import multiprocessing
     child = multiprocessing.get_context("spawn").Process(target=create_and_sum)
     child.start()
@@ -169,7 +170,9 @@ def unless_left(call):
 
 
 def left_by_threads(_):
-    """A thread that waits, one in a barrier, and a callback that waits, for what never comes."""
+    """A program that leaves a thread that waits, a thread in a barrier and a callback that waits, all for calls that
+    never end.
+    """
     global kv
     kv = tutti.create("dist_sync_mpi", log_level="critical")
     kv.pushpull("all", array()).wait()

@@ -1,5 +1,5 @@
-"""What the package says when a call is wrong, or ranks disagree; every rank of an MPI job runs all of it, at any number
-of ranks.
+"""The errors of wrong calls, and of ranks that disagree; every rank of an MPI job runs all of it, at any number of
+ranks.
 
     mpirun -n N python package_errors.py
 

@@ -1,4 +1,4 @@
-"""What the package_*.py share that every rank of an MPI job runs: a store over all ranks."""
+"""The fixture of those package_*.py that every rank of an MPI job runs: a store over all ranks."""
 import os
 import signal
 import threading
@@ -13,7 +13,9 @@ PATIENCE = 60
 
 
 def until(condition):
-    """Waits for it; whether it came true. Runs instructions meanwhile, between which the interpreter drops arrays."""
+    """Waits until the condition is true, and returns whether it is. Meanwhile the interpreter executes instructions,
+    between which it drops arrays.
+    """
     end = time.monotonic() + PATIENCE
     while not condition() and time.monotonic() < end:
         time.sleep(0.001)
@@ -21,8 +23,9 @@ def until(condition):
 
 
 def interrupt(test, call):
-    """Ctrl-C, again and again until the call has begun and been interrupted: by the second press it has begun, and a
-    third would interrupt what comes after it."""
+    """Presses Ctrl-C until the call has begun and is interrupted. By the second press the call has begun; a third press
+    would interrupt the code after it.
+    """
     begun, pressed, over = False, 0, threading.Event()
 
     def handler(*_):
@@ -48,7 +51,7 @@ def interrupt(test, call):
 
 
 class Beside:
-    """A block beside which a thread works; what that raises leaves the block."""
+    """A block beside which a thread works. An exception of the thread leaves the block."""
 
     def __init__(self, work, *args):
         self.raised = None
@@ -85,7 +88,7 @@ class Ranks(unittest.TestCase):
 
 
 class Foreign:
-    """An array that speaks DLPack and is not numpy's."""
+    """An array that supports DLPack and is not one of numpy's."""
 
     def __init__(self, array):
         self.array = array

@@ -20,12 +20,14 @@ MEMORY_IS_KEPT = "ASAN_OPTIONS" in os.environ
 
 
 def resident():
-    """Of this process, shared memory that it has touched included. Bytes."""
+    """The resident memory of this process in bytes, including shared memory that it has touched."""
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def held():
-    """What must stay as it is: descriptors and threads. The kernel lists a thread for a moment after it was joined."""
+    """The numbers of descriptors and threads, which must not grow. The kernel still lists a thread for a moment after
+    it was joined.
+    """
     counts = []
     for _ in range(10):
         counts.append((len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))))
@@ -34,7 +36,7 @@ def held():
 
 
 def flat(what, warm, times, work):
-    """Does the work so many times; what is found after the first times is there after the last."""
+    """Does the work so many times, and checks that the last times leave behind no more than the first times."""
     for _ in range(warm):
         work()
     before, others = resident(), held()
@@ -48,7 +50,7 @@ def flat(what, warm, times, work):
 
 
 def create():
-    """A store that is used, and one of one rank."""
+    """Creates a store and uses it, and a store of one rank."""
     with tutti.create("dist_sync_mpi", log_level="error") as kv:
         kv.pushpull("once", np.ones(1000, np.float32)).wait()
         rank = kv.rank
@@ -57,7 +59,7 @@ def create():
 
 
 class Calls:
-    """A hundred of all kinds."""
+    """A hundred calls of all kinds."""
 
     def __init__(self, kv):
         self.kv, self.called = kv, threading.Semaphore(0)

@@ -1,5 +1,5 @@
-"""What the package promises of jax's arrays, which never change; every rank of an MPI job runs all of it, at any number
-of ranks.
+"""Promises of the package about jax's arrays, which never change; every rank of an MPI job runs all of it, at any
+number of ranks.
 
     mpirun -n N python package_jax.py
 

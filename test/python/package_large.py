@@ -1,4 +1,4 @@
-"""Objects above 2 GiB, of which a rank has one and a pickle; every rank of an MPI job runs it.
+"""Objects above 2 GiB. A rank holds one object and its pickle; every rank of an MPI job runs it.
 
     mpirun -n 2 python package_large.py
 """

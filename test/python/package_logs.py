@@ -1,4 +1,4 @@
-"""What the package promises to a program that has set up Python's logging; every rank of an MPI job runs all of it.
+"""Promises of the package to a program that has set up Python's logging; every rank of an MPI job runs all of it.
 
     mpirun -n N python package_logs.py
 """
@@ -12,7 +12,7 @@ from package_fixture import PATIENCE, Ranks
 
 
 class Heard(logging.Handler):
-    """Keeps the records that have this text in them."""
+    """A handler that keeps the log records with this text."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,5 +1,5 @@
-"""What programs do to arrays and processes that a store uses: each is safe, or a clear error; every rank of an MPI job
-runs all of it.
+"""Misuse of arrays and processes that a store uses: each case is safe, or a clear error; every rank of an MPI job runs
+all of it.
 
     mpirun -n N python package_misuse.py
 
@@ -24,7 +24,7 @@ STORES = []
 
 
 def batch(seed):
-    """As a loader's worker makes it, which never touches the store."""
+    """A batch as a worker of a data loader makes it. The worker never touches the store."""
     return np.random.default_rng(seed).integers(0, 100, 1000).astype(np.float32)
 
 
@@ -106,7 +106,7 @@ def leave_a_callback(pending):
 
 
 class InFlight(Ranks):
-    """Rank 0's calls wait for the others, which come when it has tried what it should not."""
+    """Tests in which rank 0 tries something wrong while its calls wait. The other ranks make their calls afterwards."""
 
     def misuse(self, key, submit, attempt):
         pending = submit(key) if self.rank == 0 else None

@@ -1,5 +1,5 @@
-"""What a user is told whose MPI library is missing, or is another one than the package was built for. Run by the Python
-that the package is installed for, outside of any job.
+"""The errors if the MPI library is missing, or is another one than the package was built for. Run by the Python that
+the package is installed for, outside of any job.
 
     package_mpi.py [MPIRUN]
 
@@ -36,7 +36,7 @@ class Elsewhere(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def said(self, program, *before, status=0, **env):
-        """What it prints. A crash would be another status."""
+        """Runs a program, and returns what it prints. A crash would end it with another status."""
         done = subprocess.run([*map(str, before), sys.executable, "-c", program], text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60,
                               cwd=self.folder, env=os.environ | env)

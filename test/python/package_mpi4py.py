@@ -20,7 +20,7 @@ from mpi4py import MPI
 
 
 def both_in_flight(kv, world):
-    """A sum of mpi4py's while one of tutti's is under way, again and again."""
+    """Starts a sum of mpi4py while one of tutti is under way, again and again."""
     mine = np.full(100_000, kv.rank + 1.0)
     theirs, total = np.zeros_like(mine), kv.num_workers * (kv.num_workers + 1) / 2
     for step in range(20):

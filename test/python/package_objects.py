@@ -14,7 +14,7 @@ from package_fixture import PATIENCE, Ranks
 
 
 class Mine:
-    """An object of a class of the program's."""
+    """An object of a class that the program defines."""
 
     def __init__(self, value):
         self.value = value

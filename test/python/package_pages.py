@@ -20,12 +20,13 @@ def page(name):
 
 
 def section(title):
-    """Of README."""
+    """The section of README with this title."""
     return re.search(rf"^## {title}\n(.*?)^## ", page("README.md"), re.MULTILINE | re.DOTALL)[1]
 
 
 def paste(text):
-    """Line by line, as into an interpreter. What it prints goes to stdout, an exception ends the program."""
+    """Runs the code line by line, as an interpreter does. Its output goes to stdout, and an exception ends the program.
+    """
     console = code.InteractiveConsole()
     failed = []
     console.showtraceback = lambda: failed.append(sys.exc_info()[1])
@@ -37,7 +38,7 @@ def paste(text):
 
 
 def type_in(line, names):
-    """One entry of the table, as by each rank that it concerns."""
+    """Runs one entry of the table on each rank that it concerns."""
     ranks = re.search(r"ranks=\[(.*?)\]", line)
     if ranks and str(names["kv"].rank) not in ranks[1].split(", "):
         return
@@ -50,7 +51,7 @@ def type_in(line, names):
 
 
 def names_for(kv):
-    """What the table's entries use."""
+    """The names that the table's entries use."""
     if MXNET:
         import mxnet
         weight = mxnet.gluon.Parameter("w", shape=(3,))

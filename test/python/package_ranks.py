@@ -1,4 +1,4 @@
-"""What the package promises; every rank of an MPI job runs all of it, at any number of ranks.
+"""Promises of the package; every rank of an MPI job runs all of it, at any number of ranks.
 
     mpirun -n N python package_ranks.py
 
@@ -183,7 +183,7 @@ class Memory(Ranks):
 
 
 class Waiting(Ranks):
-    """Rank 0 waits for what the others submit when it tells them to, by a barrier."""
+    """Tests in which rank 0 waits for calls that the other ranks submit after a barrier."""
 
     def setUp(self):
         if self.size == 1:

@@ -1,4 +1,4 @@
-"""What Python programs do with the values that servers keep. Every worker of a job runs it.
+"""Python programs that use values on servers. Every worker of a job runs it.
 
     package_servers.py FILE_FOR_STATES
 """
@@ -63,7 +63,7 @@ class Values(unittest.TestCase):
             kv.pushpull("whole", np.ones(3, np.int32))
 
     def objects(self, kv):
-        """Large ones after small ones, too."""
+        """Exchanges objects, also large ones after small ones."""
         with mock.patch.object(_objects, "PART", 1000):
             for size in (1, 5000, 10, 2000):
                 self.assertEqual(len(kv.broadcast_object("x" * size if kv.rank == 0 else None)), size)
@@ -98,7 +98,9 @@ class Values(unittest.TestCase):
         np.testing.assert_array_equal(value, np.full(2, -0.25 * 1.5 * kv.num_workers, np.float32))
 
     def forks(self, kv):
-        """The last worker makes the call when all children are gone: until then it is under way."""
+        """Forks children during a call. The last worker makes the call when all children have ended, so until then the
+        call is under way.
+        """
         array, late = np.ones(3, np.float32), kv.rank == kv.num_workers - 1
         kv.init("in flight", array)
         pending = None if late else kv.pushpull("in flight", array)
@@ -140,7 +142,9 @@ class Values(unittest.TestCase):
             np.testing.assert_array_equal(out, np.full((2, 3), value))
 
     def late(self, kv, name, call, before=lambda: None):
-        """Worker 0 is interrupted while it waits for the others, which come then; its call counts all the same."""
+        """Interrupts worker 0 while it waits for the others. Then the others make their calls, and worker 0's call
+        counts all the same.
+        """
         interrupted = pathlib.Path(f"{FILE}, interrupted in {name}")
         if kv.rank == 0 and kv.num_workers > 1:
             before()

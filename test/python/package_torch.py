@@ -1,4 +1,4 @@
-"""What the package promises of torch's tensors; every rank of an MPI job runs all of it, at any number of ranks.
+"""Promises of the package about torch's tensors; every rank of an MPI job runs all of it, at any number of ranks.
 
     mpirun -n N python package_torch.py
 
@@ -92,7 +92,7 @@ class InPlace(Tensors):
 
 
     def in_flight(self, shape, dtype, change):
-        """The sum of tensors that this does something to while their call, on rank 0, waits for the other ranks."""
+        """Sums tensors. On rank 0, `change` changes them while their call waits for the other ranks."""
         tensor, out = self.ones_tensor(dtype, shape), torch.zeros(shape, dtype=dtype)
         pending = self.kv.pushpull("changed", tensor, out) if self.rank == 0 else None
         others = change(tensor)

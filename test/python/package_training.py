@@ -1,4 +1,4 @@
-"""The example on several workers beside the example on one; every rank of an MPI job runs it.
+"""Compares the example on several workers with the example on one; every rank of an MPI job runs it.
 
     mpirun -n N python package_training.py
 

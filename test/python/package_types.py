@@ -1,5 +1,6 @@
-"""What type checkers, `inspect` and `help` are told of the package; mypy checks programs that use it. Run by
-the Python that the package is installed for."""
+"""The types and texts that type checkers, `inspect` and `help` get from the package. mypy checks programs that use it.
+Run by the Python that the package is installed for.
+"""
 import ast
 import importlib.util
 import inspect
@@ -73,7 +74,7 @@ class Types(unittest.TestCase):
         self.assertEqual(self.errors("typed_rejected.py"), expected)
 
     def errors(self, program):
-        """{number of the line: kind of error}, as mypy finds them."""
+        """{number of the line: kind of error} of the errors that mypy finds."""
         with tempfile.TemporaryDirectory() as cache:
             words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache, HERE / program]
             done = subprocess.run(words, text=True, capture_output=True, check=False, timeout=240, cwd=cache)

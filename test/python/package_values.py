@@ -1,4 +1,4 @@
-"""What finds values that went wrong, fingerprints and check_finite; every rank of an MPI job runs all of it, at any
+"""Tests of fingerprints and check_finite, which find wrong values; every rank of an MPI job runs all of it, at any
 number of ranks.
 
     mpirun -n N python package_values.py

@@ -1,4 +1,4 @@
-"""What the package promises to those who wait, otherwise than in Pending.wait; every rank of an MPI job runs all of it.
+"""Promises of the package about ways to wait other than Pending.wait; every rank of an MPI job runs all of it.
 
     mpirun -n N python package_waits.py
 """
@@ -17,18 +17,18 @@ class Waits(Ranks):
         return self.kv.pushpull(key, self.mine())
 
     def released(self, key):
-        """A call that is not done before `release` is called on every rank, unless there is one rank alone."""
+        """A call that is not done until every rank has called `release`, unless there is only one rank."""
         return self.exchange(key) if self.rank == 0 else None
 
     def release(self, key, pending):
-        """Barriers keep the ranks from submitting too soon."""
+        """Lets `released` calls end. Barriers keep the ranks from submitting too soon."""
         self.kv.barrier()
         return pending or self.exchange(key)
 
 
 class Callbacks(Waits):
     def called(self, *pendings):
-        """What the callbacks of these calls were given, and on which threads."""
+        """The arguments that the callbacks of these calls got, and the threads on which they ran."""
         outcomes, end = [], threading.Semaphore(0)
 
         def note(error):
@@ -204,14 +204,14 @@ class Await(Waits):
 
 
 class Interrupts(Waits):
-    """Rank 0 is interrupted while it waits for the others, which come when it says so."""
+    """Tests in which rank 0 is interrupted while it waits for the others. The others come when rank 0 tells them."""
 
     def setUp(self):
         if self.size == 1:
             self.skipTest("alone nothing is waited for")
 
     def both(self, key, call):
-        """Rank 0 is interrupted in its call, then the others make theirs."""
+        """Interrupts rank 0 in its call; then the others make their calls."""
         if self.rank == 0:
             interrupt(self, call)
             self.exchange(key).wait()

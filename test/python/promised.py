@@ -1,4 +1,4 @@
-"""What test_package.py asks of the package whatever it is built for: a part of it."""
+"""Tests of the package that every build must pass: a part of test_package.py."""
 import os
 import re
 import signal
@@ -13,7 +13,7 @@ PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse",
 
 
 class Promises:
-    """What is tried with as many ranks as `COUNTS` says."""
+    """Tests with the numbers of ranks in `COUNTS`."""
     SLOWER = 1
 
     def on_ranks(self, count, *words, timeout=60):
@@ -41,8 +41,9 @@ class Promises:
 
 
 class MorePromises(Promises):
-    """What is tried with other numbers of ranks, too. A rank fails in jobs of as many as `FAIL_AMONG` says; `server` is
-    the path of tutti-server."""
+    """Tests that also run with other numbers of ranks. `FAIL_AMONG` has the sizes of the jobs in which a rank fails;
+    `server` is the path of tutti-server.
+    """
     FAIL_AMONG = (2, 3)
     FORKED = "forked"
 
@@ -73,7 +74,9 @@ class MorePromises(Promises):
         self.assertEqual(text.count(": well"), 3, text)
 
     def end(self, count, way):
-        """(exit code, stdout, stderr) of the launcher for a job that ends in this way and leaves no process behind."""
+        """Runs a job that ends in this way, and checks that it leaves no process behind. Returns the launcher's (exit
+        code, stdout, stderr).
+        """
         words = [sys.executable, LAUNCH, *MPI, "-n", count, *self.BEFORE, self.python, HERE / "package_ends.py", way]
         done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=60 * self.SLOWER,
                               cwd=self.top, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -132,10 +135,10 @@ class MorePromises(Promises):
 
 
 class Learning(LaunchCase, Installed):
-    """What all kinds of tests ask the example."""
+    """The checks of the example that all kinds of tests share."""
 
     def train(self, count, *options):
-        """The accuracy after the last epoch, and the hash that all ranks have of their weights."""
+        """Returns the accuracy after the last epoch, and the hash of the weights, which all ranks share."""
         text = self.on_ranks(count, ROOT / "examples/python/train_digits.py", *options)
         epochs = re.findall(r"Epoch \d+: Test_acc (0\.\d{6})", text)
         hashes = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
@@ -149,6 +152,6 @@ class Learning(LaunchCase, Installed):
         self.assertGreaterEqual(accuracy, 0.95)
 
     def learns_what_one_learns(self, count):
-        """With the same batch in all."""
+        """Checks that several workers learn what one worker with the same total batch learns."""
         text = self.on_ranks(count, HERE / "package_training.py", timeout=120)
         self.assertEqual(text.count(": well"), count, text)

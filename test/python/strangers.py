@@ -1,4 +1,4 @@
-"""Everything that may knock at the launcher's door and is no worker."""
+"""Connections to the launcher that come from no worker, of every kind."""
 import json
 import os
 import socket
@@ -10,7 +10,9 @@ RANKS_OF_NOBODY = (-1, 3, 10**9, 10**300, True, 0.5, "0", None, [0])
 
 
 class Answer:
-    """The first line of one who has this token, but for this change: it depends on the nonce that the door sends."""
+    """The first line of a process that has this token, with one change. The line depends on the nonce that the launcher
+    sends.
+    """
 
     def __init__(self, token, text, change=lambda line: line):
         self.token, self.text, self.change = token, text, change
@@ -24,7 +26,9 @@ def hello(token, change=lambda line: line, **said):
 
 
 def words_of_strangers(token):
-    """{kind: bytes or Answer}, without the token and with it. A job of three workers is under way, all ranks taken."""
+    """{kind: bytes or Answer}: what strangers say, without the token and with it, to a job of three workers whose ranks
+    are all taken.
+    """
     wrong = ("0" if token[0] != "0" else "1") + token[1:]
     without = {
         "a number": b"5\n", "null": b"null\n", "a list without an end": b"[" * 3000 + b"\n", "an empty line": b"\n",
@@ -75,7 +79,7 @@ def speak(connection, words):
 
 
 def is_turned_away(connection):
-    """Perhaps behind the nonce that everyone gets."""
+    """Whether the connection is turned away, perhaps after the nonce that everyone gets."""
     try:
         while connection.recv(4096):
             pass
@@ -85,7 +89,7 @@ def is_turned_away(connection):
 
 
 class Siege:
-    """Connections of every kind in turn, some of which stay open as long as they are let."""
+    """Makes connections of every kind in turn. Some of them stay open as long as the launcher allows."""
 
     def __init__(self, contact):
         self.token, _, places = contact.partition("@")

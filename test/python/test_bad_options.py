@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every program of the build ends with 2 when it is asked for what there is not, says why, and does nothing. Scripts
-are in test_command_lines.py.
+"""Every program of the build ends with status 2 for an option or value that does not exist, says why, and does nothing.
+Scripts are in test_command_lines.py.
 
     test_bad_options.py BUILD [unittest options]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The C API of the built library, from another language: its symbols, and a store by ctypes.
+"""The C API of the built library, used from another language: its symbols, and a store by ctypes.
 
     test_c_api.py LIBTUTTI
 """
@@ -29,7 +29,7 @@ def declared():
 
 
 def visible():
-    """What the dynamic linker sees of the library, by its name in C or C++."""
+    """The symbols that the dynamic linker sees in the library, by their names in C or C++."""
     said = subprocess.run(["nm", "-DC", "--defined-only", LIBRARY], check=True, text=True, stdout=subprocess.PIPE)
     return [line.split(maxsplit=2)[2] for line in said.stdout.splitlines()]
 

@@ -88,7 +88,7 @@ class Nulls(unittest.TestCase):
         return self.handles[kind.removeprefix("const").removeprefix("tutti_").removesuffix("*")]
 
     def call(self, function, null):
-        """(what it returns, what it has left untouched)."""
+        """Calls the function. Returns (its result, the results that it has not written)."""
         results, arguments = [], []
         for kind, name in prototypes()[function][1]:
             if name == null:

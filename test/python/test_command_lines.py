@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Every program in Python and for the shell ends with 2 when it is asked for what there is not, says why, and does
-nothing."""
+"""Every program in Python and for the shell ends with status 2 for an option or value that does not exist, says why,
+and does nothing.
+"""
 import os
 import pathlib
 import re

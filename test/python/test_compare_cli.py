@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/cli.py: what may be asked, and how a run ends."""
+"""benchmarks/compare/cli.py: the options, and the end of a run."""
 import contextlib
 import dataclasses
 import io
@@ -17,7 +17,7 @@ from compare.outcome import Outcome
 
 class CommandLine(unittest.TestCase):
     def build(self, kind="release"):
-        """A build folder, as far as compare.py looks into it."""
+        """A build folder with the files that compare.py looks for."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         for part in ("benchmarks", "meson-info"):
@@ -27,7 +27,7 @@ class CommandLine(unittest.TestCase):
         return folder.name
 
     def kept(self, kind):
-        """What a run says, and keeps of the machine."""
+        """The output of a run, and its record of the machine."""
         said = io.StringIO()
         measure = lambda request: Outcome("t", [], [], {}, ["c"], [], [], ("x", "y"))
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said), \

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/contest.py: programs that are started, end or are ended."""
+"""benchmarks/compare/contest.py: starting and ending programs."""
 import dataclasses
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ from compare.contest import BenchError, Launcher, end, execute, facts_of, last_w
 
 
 class Plain(Launcher):
-    """Starts a program without an mpirun."""
+    """A contest whose program starts without mpirun."""
     def line(self, ranks, program):
         return list(map(str, program))
 

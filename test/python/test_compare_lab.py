@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""compare.py's suites on emulated hosts: bounds, verdicts and what peers' programs sum, without measuring anything."""
+"""compare.py's suites on emulated hosts: bounds, verdicts and the sums of the peers' programs. The tests measure
+nothing.
+"""
 import pathlib
 import shlex
 import sys
@@ -28,13 +30,13 @@ def row(contest, who, us, ranks, size):
 
 
 def on_hosts(*times, layout=Layout(8), size=40 * MB, rate=100 * MB):
-    """A case of rows (contest, who, ms)."""
+    """A contest on hosts with rows (contest, who, ms)."""
     return cases.Case(layout, [row(name, who, ms * 1e3, layout.ranks, size) for name, who, ms in times], rate)
 
 
 class Lab(unittest.TestCase):
     def setUp(self):
-        """Links that let nothing pass at once, but where a test is about that."""
+        """Sets links that let no bytes pass at once, except in tests about that."""
         still = mock.patch.object(emulated.Links, "burst", 0)
         still.start()
         self.addCleanup(still.stop)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/lanes.py: what programs say about themselves."""
+"""benchmarks/compare/lanes.py: the facts that programs print about themselves."""
 import unittest
 
 from comparing import row

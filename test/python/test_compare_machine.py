@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/machine.py: what figures were measured on."""
+"""benchmarks/compare/machine.py: the description of the machine."""
 import os
 import pathlib
 import tempfile
@@ -26,7 +26,7 @@ class Machine(unittest.TestCase):
         self.assertEqual((passed.busy, passed.stolen), (100 / 500, 50 / 500))
 
     def look(self, processors, busy):
-        """What is said when so many of the processors are busy for a second."""
+        """The text for a second in which so many processors are busy."""
         with tempfile.TemporaryDirectory() as folder:
             looks = []
             for ran, rested in ((0, 0), (round(100 * busy), round(100 * (processors - busy)))):

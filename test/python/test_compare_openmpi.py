@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/openmpi.py: Open MPI's settings, and the quickest of them."""
+"""benchmarks/compare/openmpi.py: Open MPI's settings, and the choice of the fastest."""
 import pathlib
 import tempfile
 import unittest
@@ -28,7 +28,7 @@ class Settings(unittest.TestCase):
         self.assertEqual(list(lost.values()), ["it fell"])
 
     def screened(self, ranks, sizes, candidates, wrong=()):
-        """({setting: sizes that it was run for}, paces, what was chosen)"""
+        """Returns ({setting: sizes for which it ran}, paces, the chosen settings)."""
         ran, paces = {}, set()
 
         def race(one, _, all_sizes, pace):

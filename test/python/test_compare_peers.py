@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/peers.py: which peers run, in which settings."""
+"""benchmarks/compare/peers.py: the peers that run, and their settings."""
 import pathlib
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from compare.contest import BenchError
 
 class Peers(unittest.TestCase):
     def with_modules(self, *modules):
-        """(contests, skipped) of node and of steps, with these in the peers' Python."""
+        """The (contests, skipped) of node and of steps, if the peers' Python has these modules."""
         request = cli.parse(["--suite", "node"])
         with mock.patch.object(peers, "has_module", lambda _, name: name in modules), \
                 mock.patch.object(peers, "prefix_of", lambda _: pathlib.Path("/no/such/prefix")):
@@ -37,7 +37,7 @@ class Peers(unittest.TestCase):
             self.assertEqual({skipped[name] for name in here}, {"/no/such/python: there is no such program"})
 
     def python(self, script):
-        """A program that is said to be a Python."""
+        """A program that plays a Python."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         program = pathlib.Path(folder.name, "python")

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""benchmarks/compare/plot.py and looks.py: every series looks like no other and the same in all of them, and nothing is
-hidden."""
+"""benchmarks/compare/plot.py and looks.py: no two series look alike, a series looks the same in all plots, and no plot
+hides anything.
+"""
 import pathlib
 import tempfile
 import unittest

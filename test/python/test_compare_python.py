@@ -13,13 +13,13 @@ def small(who, us, ranks, tensors=None):
 
 
 def calls(cpp, own):
-    """Rows of calls that take so many µs from C++, and from Python."""
+    """Rows of calls that take so many µs from C++ and from Python."""
     return [small(who, us, ranks, tensors) for ranks in python.CALL_RANKS for tensors in python.CALLS
             for who, us in ((python.CPP, cpp), (python.OURS, own))]
 
 
 def made_up(contest, ranks, options):
-    """What Contest.run returns, after no program."""
+    """The result of Contest.run, without running a program."""
     def option(name):
         return options[options.index(name) + 1]
     facts = {"contest": contest.name, "setting": contest.setting, "ranks": ranks, "wrong": 0, "time_us": {"p50": 2.0}}

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/record.py: the JSON that a run leaves."""
+"""benchmarks/compare/record.py: the JSON file of a run."""
 import dataclasses
 import json
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""compare.py as a command, on tiny sizes, and what it says when a program misbehaves.
+"""compare.py as a command, on tiny sizes, and its errors when a program fails.
 
     test_compare_run.py BUILD [Smoke | Run | AtLength] [unittest options]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/staleness.py: what is trained with which bound, and what a record says of it."""
+"""benchmarks/compare/staleness.py: the trainings with their bounds, and the record of them."""
 import json
 import pathlib
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""benchmarks/compare/targets.py: what passes, and how figures are said."""
+"""benchmarks/compare/targets.py: the verdicts, and the texts of figures."""
 import unittest
 
 from comparing import KIB, MIB, row

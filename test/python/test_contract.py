@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The check that C and Python test every promise that C++ does."""
+"""The check that C and Python test every promise that C++ tests."""
 import pathlib
 import sys
 import tempfile

@@ -28,7 +28,7 @@ from tutti import _gpu
 
 
 class Interfaced:
-    """What speaks CUDA's array interface alone."""
+    """An object that supports only CUDA's array interface."""
 
     def __init__(self, array, typestr="<f4", strides=None, read_only=False):
         shape, (address, _) = array.shape, array.__cuda_array_interface__["data"]
@@ -41,7 +41,7 @@ class Device(ctypes.Structure):
 
 
 class Managed(ctypes.Structure):
-    """DLPack's, of one dimension and of float32."""
+    """DLPack's managed tensor, with one dimension of float32."""
 
     _fields_ = [("data", ctypes.c_void_p), ("device", Device), ("dims", ctypes.c_int), ("code", ctypes.c_uint8),
                 ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
@@ -50,7 +50,7 @@ class Managed(ctypes.Structure):
 
 
 class Packed:
-    """What speaks DLPack, and counts how often what it lent came back."""
+    """An object that supports DLPack, and counts how often its consumers have given a tensor back."""
 
     def __init__(self, array):
         self.array, self.returned = array, 0

@@ -100,7 +100,7 @@ class Sections(Case):
 
 
 def until(seconds):
-    """Turns until the time is over; the processes that are waited for are gone long before."""
+    """Yields until the time is over. The processes for which the test waits have ended long before."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         yield
@@ -108,7 +108,7 @@ def until(seconds):
 
 
 class PlayedKit(Kit):
-    """Its programs are scripts of the test's."""
+    """A kit whose programs are scripts of the test."""
 
     def __init__(self, folder, **programs):
         super().__init__(folder)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What an outside user does with tutti: installs it, compiles and links against it, runs the programs of its pages.
+"""The steps of a user outside the tree: to install tutti, to compile and link programs, and to run the programs of the
+pages.
 
     test_install.py BUILD_FOLDER
 """
@@ -31,7 +32,7 @@ target_link_libraries(hello PRIVATE tutti::tutti)
 
 
 def said(*words, **options):
-    """What a command prints; that it fails fails the test, with all it said."""
+    """Runs a command, and returns what it prints. If the command fails, the test fails and shows the output."""
     done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, check=False, timeout=60, **options)
     if done.returncode != 0:
@@ -55,7 +56,7 @@ def flags_for_mpi(source):
 
 
 class Outside(unittest.TestCase):
-    """Installed below a folder that meson was not told of, which is how packages are made and moved."""
+    """Installs below a folder of which meson was not told, as packages are made and moved."""
 
     @classmethod
     def setUpClass(cls):
@@ -85,7 +86,7 @@ class Outside(unittest.TestCase):
         return program
 
     def pasted(self, name):
-        """The complete programs that the pages show in the language of this file name, each as a file."""
+        """The complete programs on the pages in the language of this file name, each as a file."""
         mark = {".cc": "cpp", ".c": "c"}[pathlib.Path(name).suffix]
         for page in PAGES[pathlib.Path(name).suffix]:
             programs = complete_programs((ROOT / page).read_text(), mark)

@@ -184,7 +184,7 @@ class Command(LaunchCase):
         self.assertEqual(out, "<two words><:><$HOME><><--help>\n")
 
     def test_programs_and_libraries_are_looked_for_where_they_are_without_mpirun(self):
-        """mpirun puts its own folder first, and with it another Python than that of an environment."""
+        """mpirun puts its own folder first in PATH, and with it another Python than that of an environment."""
         here = {"PATH": f"/own:{os.environ['PATH']}", "LD_LIBRARY_PATH": "/own/lib"}
         code, out, err = self.launch("-n", 1, *MPI, "echo $PATH; echo $LD_LIBRARY_PATH", **here)
         self.assertEqual((code, out.splitlines()), (0, [here["PATH"], here["LD_LIBRARY_PATH"]]), err)
@@ -223,8 +223,9 @@ class End(LaunchCase):
         self.assert_nothing_left(2)
 
     def saved(self, command):
-        """What two workers print that are asked to end when they are up, and need longer than a signal alone gave. A
-        program that the signal misses, because it has not started yet, would use up the whole grace."""
+        """The output of two workers that are asked to end when they have started, and that need longer than a signal
+        alone allowed. A program that the signal misses, because it has not started yet, would use up the whole grace.
+        """
         process = self.start("-n", 2, *MPI, command)
         self.wait_for_lines(process, 2, "up")
         process.send_signal(signal.SIGTERM)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The launcher's door: who gets in, who is turned away, and what that costs."""
+"""The socket of the launcher: which processes it accepts, which it turns away, and the cost of that."""
 import errno
 import json
 import os
@@ -46,7 +46,7 @@ class DoorCase(unittest.TestCase):
         return True
 
     def serve(self):
-        """All that has happened so far."""
+        """Handles all events so far."""
         while ready := self.events.select(0):
             for key, _ in ready:
                 key.data()
@@ -254,7 +254,7 @@ def has_token(connection):
 
 
 def lacks_token(connection):
-    """All that a launcher does can be done without it, but for the seal."""
+    """A process without the token can do all that a launcher does, except for the seal."""
     nonce = new_nonce()
     connection.sendall(nonce + b"\n")
     nonces = nonce + first_line(connection)[:NONCE_BYTES]
@@ -262,7 +262,7 @@ def lacks_token(connection):
 
 
 def echoes(connection):
-    """Gives the helper the seal that it has just made."""
+    """Sends the helper the seal that the helper itself has just made."""
     connection.sendall(new_nonce() + b"\n")
     connection.sendall(first_line(connection)[NONCE_BYTES:NONCE_BYTES + SEAL_BYTES] + WELCOME + b"\n")
 
@@ -273,7 +273,7 @@ def is_no_launcher(connection):
 
 
 class Calling(unittest.TestCase):
-    """The shim's side."""
+    """Tests of the shim's side of the connection."""
 
     def test_a_host_that_is_silent_is_asked_where_nothing_is_on_its_way_to_it(self):
         with socket.socket() as link:
@@ -307,7 +307,7 @@ class Calling(unittest.TestCase):
         self.answering = []
 
     def answered(self, *answers):
-        """A place whose listener answers one connection after the other so, and what it heard."""
+        """A place whose listener gives these answers to one connection after the other, and the lines that it got."""
         listener, place = door.listen_at("127.0.0.1")
         listener.settimeout(20)
         heard = []
@@ -335,7 +335,7 @@ class Calling(unittest.TestCase):
         self.assertEqual(heard, [b"", b"", b"hello"])
 
     def shim(self):
-        """(one that runs a command, the lines to it)."""
+        """Returns (a shim that runs a command, the lines to it)."""
         listener, place = door.listen_here(f"tutti-test-{os.urandom(8).hex()}")
         listener.settimeout(20)
         self.addCleanup(listener.close)

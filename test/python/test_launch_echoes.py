@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What several processes write alike on standard error, and how the launcher shows it once."""
+"""Equal texts of several processes on standard error, which the launcher shows once."""
 import pathlib
 import sys
 import unittest
@@ -15,7 +15,7 @@ TRACE = ["Traceback (most recent call last):", '  File "train.py", line 3, in <m
 
 
 class Screen(unittest.TestCase):
-    """What is shown, in turn: (title, line), and the launcher's own words."""
+    """Records the lines that are shown, in order: (title, line), and the launcher's own lines."""
 
     def setUp(self):
         self.now, self.seen = 100.0, []
@@ -25,7 +25,7 @@ class Screen(unittest.TestCase):
         self.workers = [Worker(rank, "h") for rank in range(4)]
 
     def write(self, *messages):
-        """[(rank, its lines)], as they come."""
+        """Writes [(rank, its lines)] in the order in which they come."""
         for rank, texts in messages:
             self.echoes.take(self.workers[rank], list(texts))
 

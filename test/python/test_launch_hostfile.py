@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The file of hosts as people write it, and the addresses by which hosts reach the launcher."""
+"""Host files as people write them, and the addresses by which hosts reach the launcher."""
 import contextlib
 import os
 import pathlib
@@ -82,7 +82,7 @@ class HostFile(unittest.TestCase):
 
 class Networks(unittest.TestCase):
     def told(self, known, others, own=(), **routes):
-        """What `others` are told of a machine with these addresses; `own`: the hosts that are this machine."""
+        """The addresses that `others` get of a machine with these addresses. `own`: the hosts that are this machine."""
         def addresses(interface=None):
             return known if interface is None else {interface: known[interface]}
         with mock.patch.object(networks, "addresses", addresses), \

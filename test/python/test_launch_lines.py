@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lines of a command's output on their way to the user: long ones, and those that are not finished yet."""
+"""Lines of a command's output on their way to the user: long lines, and unfinished lines."""
 import os
 import pathlib
 import select
@@ -18,7 +18,7 @@ from launching import LOCAL, LaunchCase
 
 
 class Passing(unittest.TestCase):
-    """From a command's stream to a worker's lines."""
+    """Tests of the way from a command's stream to a worker's lines."""
 
     def setUp(self):
         self.now, self.worker = 1000.0, Worker(0, "h")
@@ -102,7 +102,7 @@ class Passing(unittest.TestCase):
 
 
 class Screen:
-    """A file that says that it is a terminal, or that it is none."""
+    """A file that claims to be a terminal, or not to be one."""
 
     def __init__(self, is_terminal):
         self.buffer = tempfile.TemporaryFile()
@@ -115,7 +115,7 @@ class Screen:
 
 class Showing(unittest.TestCase):
     def shown(self, is_terminal, *steps, prefix=True):
-        """What a screen gets of [(worker, text so far) or (worker, whole line, whatever) or seconds]."""
+        """The output on a screen for [(worker, text so far) or (worker, whole line, anything) or seconds]."""
         screen, now = Screen(is_terminal), 1000.0
         printer = Printer(prefix)
         with screen.buffer, mock.patch("sys.stdout", screen), mock.patch("sys.stderr", screen), \
@@ -168,7 +168,7 @@ class Showing(unittest.TestCase):
 
 class Launched(LaunchCase):
     def heard(self, process, text):
-        """Reads as far as this text."""
+        """Reads until this text has come."""
         said, deadline = "", time.monotonic() + 30
         while text not in said:
             self.assertTrue(select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0], said)
@@ -189,7 +189,7 @@ class Launched(LaunchCase):
         self.assertEqual(sorted(out.splitlines()), [f"[worker {rank}] " + "x" * 1_000_000 for rank in (0, 1)])
 
     def with_server(self):
-        """A folder with a server that only waits: these workers have no store."""
+        """A folder with a tutti-server that only waits, because these workers have no store."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         (folder / "tutti-server").write_text("#!/bin/sh\nexec sleep 600\n")
         (folder / "tutti-server").chmod(0o755)

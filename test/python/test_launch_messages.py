@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the launcher hears of its workers, and what it says of them."""
+"""The messages that the launcher gets from its workers, and its lines about them."""
 import contextlib
 import functools
 import io
@@ -27,7 +27,7 @@ LOCAL = ["--mode", "mpi", "--launcher", "local"]
 
 
 def lost(own, rank, why="its process ended", level="error"):
-    """What tutti logs on a rank that lost another."""
+    """The line that tutti logs on a rank that has lost another rank."""
     return f"2026-11-24 10:51:47.123 tutti[rank {own}] {level}: rank {rank} is lost: {why}; 'g' was in flight"
 
 
@@ -109,7 +109,7 @@ class JobCase(unittest.TestCase):
         return made
 
     def outcome(self, heard, *messages):
-        """(exit code, what the launcher says last) after [(rank, line or exit code or (code, told))]."""
+        """Returns (exit code, the launcher's last lines) after [(rank, line or exit code or (code, told))]."""
         with contextlib.redirect_stderr(io.StringIO()):
             for rank, what in messages:
                 if isinstance(what, str):
@@ -335,7 +335,7 @@ class Words(JobCase):
 
 
 class Reluctant(io.RawIOBase):
-    """Takes a few bytes at a time, as an unbuffered file may."""
+    """A file that takes a few bytes at a time, as an unbuffered file may."""
 
     def __init__(self):
         super().__init__()
@@ -374,7 +374,7 @@ class Lines(unittest.TestCase):
 
 class LastStates(unittest.TestCase):
     def unwritten(self, status, lost=None, variables={}, durable="off"):
-        """Whether it is said of server 0, which ended so, that its last state may be missing."""
+        """Whether the launcher says that the last state of server 0, which ended with this status, may be missing."""
         words = ["-n", "1", "-s", "1", "--launcher", "local", "--server-state", "/kept", "--durable", durable, "true"]
         ended = job.Job(options.parse(words), [])
         self.addCleanup(ended.door.close)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hosts whose names mpirun does not tell apart, hosts with users, hosts by address: over emulated hosts."""
+"""Hosts whose names mpirun does not distinguish, hosts with users, and hosts by address, over emulated hosts."""
 import re
 import shutil
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which hosts a job's processes run on, and jobs that cannot run at all: without hosts."""
+"""The hosts on which a job's processes run, and jobs that cannot run. The tests need no hosts."""
 import contextlib
 import io
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The launcher and its helpers tell processes that wait which others have ended."""
+"""The launcher and its helpers tell waiting processes which others have ended."""
 import contextlib
 import io
 import json
@@ -39,7 +39,7 @@ class Helper(unittest.TestCase):
                 key.data()
 
     def process(self, name=b"10.0.0.1:9000"):
-        """One that waits, and has named this job."""
+        """A waiting process that has named this job."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.addCleanup(connection.close)
         connection.connect("\0" + os.environ[notices.NOTICES_VARIABLE])

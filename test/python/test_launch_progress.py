@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a training program shows of its progress below the launcher, which prints whole lines.
+"""The progress that a training program shows under the launcher, which prints whole lines.
 
     test_launch_progress.py TRAIN
 """
@@ -13,7 +13,7 @@ TRAIN = sys.argv.pop()
 
 class Progress(LaunchCase):
     def on_terminal(self, *words):
-        """What a terminal gets of a short training that these words start."""
+        """The output on a terminal of a short training that these words start."""
         # Small batches, so that an epoch takes several times the 0.1 s between two updates on any machine.
         words = [*words, TRAIN, "--dataset", "digits", "--num-epochs", 1, "--batch-size", 1, "--kv-store", "local"]
         code, said = on_terminal(words, env=self.environment())

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""What the machine refuses the launcher: an error of one line, or a job that goes on without it."""
+"""Things that the machine refuses the launcher: the result is an error of one line, or a job that goes on without the
+thing.
+"""
 import errno
 import json
 import os

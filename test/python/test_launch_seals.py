@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The lines between launcher and helper: the token is never on the way, and nobody else's lines are taken."""
+"""The lines between launcher and helper: the token never travels, and both refuse lines of anybody else."""
 import pathlib
 import selectors
 import socket
@@ -34,7 +34,7 @@ class Lines(unittest.TestCase):
         return made
 
     def refused(self, *lines, by=None):
-        """The last of these lines is refused, and those before it are not."""
+        """Checks that the last of these lines is refused, and the lines before it are accepted."""
         by = by or self.launcher
         for line in lines[:-1]:
             by.opened(line[:-1])
@@ -99,7 +99,7 @@ class Lines(unittest.TestCase):
 
 
 class Recorded(unittest.TestCase):
-    """Somebody between a helper and the door writes down all that passes."""
+    """Tests with somebody between a helper and the launcher who records all that passes."""
 
     def setUp(self):
         events = selectors.DefaultSelector()
@@ -123,7 +123,7 @@ class Recorded(unittest.TestCase):
                 key.data()
 
     def relay(self, listener, way, back):
-        """Of one connection to the listener."""
+        """Relays one connection to the listener."""
         with listener, listener.accept()[0] as caller, call(self.door.places[0]) as called:
             while True:
                 for source, target, heard in ((called, caller, back), (caller, called, way)):
@@ -138,7 +138,7 @@ class Recorded(unittest.TestCase):
                     target.sendall(data)
 
     def conversation(self):
-        """What the helper said and what the launcher said, in bytes."""
+        """Returns the bytes of the helper and those of the launcher."""
         listener, place = door.listen_at("127.0.0.1")
         way, back = [], []
         thread = threading.Thread(target=self.relay, args=(listener, way, back))

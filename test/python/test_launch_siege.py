@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A job that strangers besiege goes on, and ends well."""
+"""A job with many strangers at the launcher's socket goes on, and ends well."""
 import pathlib
 import re
 import shutil
@@ -58,7 +58,7 @@ class Besieged(LaunchCase):
         self.wait_until(lambda: len(list(self.folder.glob("up?"))) == 3, "three workers run")
 
     def ends_well(self, process):
-        """Every line of every worker is there. Returns how many strangers were turned away."""
+        """Checks that every line of every worker has come. Returns how many strangers were turned away."""
         (self.folder / "end").touch()
         out, err = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 0, err)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What the launcher runs, and where it puts files: never what another user may have put in their place. The other user
-is one of root's making, so some of these tests need root."""
+"""The programs that the launcher runs, and the folders into which it copies. It uses none that another user may have
+replaced. The other user is one of root's making, so some of these tests need root.
+"""
 import contextlib
 import io
 import json
@@ -51,7 +52,7 @@ class FolderCase(unittest.TestCase):
 
 
 class Programs(FolderCase):
-    """Found by PATH, and never in the current folder."""
+    """Programs are found by PATH, and never in the current folder."""
 
     def test_a_bare_word_is_no_file_of_the_current_folder_however_path_leads_there(self):
         self.program("here/tool")
@@ -185,7 +186,7 @@ class Destination(FolderCase):
     """The folder of --sync-dst-dir, on its host."""
 
     def problem(self, path, home="/nonexistent"):
-        """What the program says that runs there."""
+        """The text of the program that runs there."""
         path = self.folder / path
         told = helper.lines(helper.source("trust", "destination"), {"folder": str(path)})
         done = subprocess.run([*helper.python(True), helper.BOOT], input=told, capture_output=True, text=True,
@@ -282,7 +283,7 @@ class Destination(FolderCase):
 
 
 class Told(FolderCase):
-    """Where the command starts on another host, in a folder that the launcher did not make there."""
+    """The folder in which the command starts on another host, if the launcher did not make it there."""
 
     def test_a_folder_that_has_another_owner_there_is_refused(self):
         folder = self.made("job")
@@ -308,7 +309,7 @@ class Told(FolderCase):
 
 
 class Secrets(unittest.TestCase):
-    """By what batch systems store and show nobody gets into the job."""
+    """Nobody can join the job by the data that batch systems store and show."""
 
     def test_what_carries_the_secrets_to_the_processes_has_them_in_no_variable_and_on_no_command_line(self):
         key, contact = "5e" * 32, "c0" * 16 + "@h:1"
@@ -341,7 +342,7 @@ SSH = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nshift\nexec sh
 
 
 class Whole(FolderCase):
-    """The launcher itself, where another user has prepared the place."""
+    """The launcher itself in a place that another user has prepared."""
 
     def setUp(self):
         super().setUp()

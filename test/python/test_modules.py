@@ -31,7 +31,9 @@ DIVIDED = """\
 
 class Table(unittest.TestCase):
     def problems(self, engine, includes, others=None):
-        """What is said when the table lets `engine` use this and it includes that; `others`: {file: its text}."""
+        """The problems that the check finds if the table lets `engine` use this and `engine` includes that. `others`:
+        {file: its text}.
+        """
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for module in ("base", "shm", "engine", "plan"):

@@ -50,7 +50,7 @@ class WithMXNet(Installed):
 
 
 class Promises(WithMXNet):
-    """What is tried with as many ranks as `COUNTS` says, and with as many workers and servers as `JOBS` says."""
+    """Tests with the numbers of ranks in `COUNTS`, and with the numbers of workers and servers in `JOBS`."""
 
     def test_what_scripts_may_count_on(self):
         # In one job: MXNet needs seconds to begin.
@@ -77,7 +77,7 @@ class Promises(WithMXNet):
         return [sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "--mode", "mpi", "-n", count]
 
     def launched(self, count, *words):
-        """(exit code, stdout, stderr) of a job that tutti's launcher starts."""
+        """Runs a job by tutti's launcher. Returns (exit code, stdout, stderr)."""
         return self.outcome([*self.launcher(count), self.python, *words])
 
     def outcome(self, words, timeout=120, cwd=None):
@@ -87,7 +87,7 @@ class Promises(WithMXNet):
         return done.returncode, done.stdout, done.stderr
 
     def served(self, count, servers, *words, timeout=180, cwd=None):
-        """What a job with a parameter server prints, which must end well."""
+        """The output of a job with a parameter server. Checks that the job ends well."""
         code, out, err = self.outcome([sys.executable, ROOT / "scripts/launch.py", "--launcher", "local", "-n", count,
                                        "-s", servers, self.python, *words], timeout, cwd)
         self.assertEqual(code, 0, f"{out}\n{err}")
@@ -95,7 +95,7 @@ class Promises(WithMXNet):
 
 
 class Endings(Promises):
-    """What becomes of the ranks when one of them ends, in each of WAYS, and when all do, REPEATS times."""
+    """Tests of the ranks after one of them has ended, in each of WAYS, and after all have ended, REPEATS times."""
 
     def test_a_rank_that_fails_is_lost_to_the_others_where_they_wait(self):
         for way in self.WAYS:

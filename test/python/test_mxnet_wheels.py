@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""The tests with MXNet where its wheels cannot be had: they are skipped, with the reason, and have not passed."""
+"""The tests with MXNet if its wheels cannot be downloaded: they are skipped with the reason, and do not count as
+passed.
+"""
 import http.server
 import os
 import subprocess
@@ -13,7 +15,7 @@ WHEEL = "mxnet-1.9.1-py3-none-any.whl"
 
 
 class Index(http.server.BaseHTTPRequestHandler):
-    """Has a wheel of MXNet that is none."""
+    """An index with a file that claims to be MXNet's wheel."""
 
     def do_GET(self):  # pylint: disable=invalid-name
         page = f'<a href="/{WHEEL}">{WHEEL}</a>'.encode()
@@ -29,7 +31,7 @@ class Index(http.server.BaseHTTPRequestHandler):
 
 class Wheels(unittest.TestCase):
     def with_index(self, address):
-        """How test_mxnet.py ends whose pip has this index alone: (code, what it says)."""
+        """Runs test_mxnet.py with a pip that has only this index. Returns (exit code, output)."""
         only = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
         done = subprocess.run([sys.executable, str(HERE / "test_mxnet.py"), "debugoptimized"], text=True, check=False,
                               timeout=100, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

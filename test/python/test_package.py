@@ -31,7 +31,7 @@ Installed.build_type = sys.argv.pop()
 
 
 def page_shell_lines():
-    """The lines that the page on Python has a user type, beginning with the environment."""
+    """The lines that a user of the page on Python types, from the environment on."""
     page = (ROOT / "bindings/python/README.md").read_text()
     return re.search(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1].splitlines()
 
@@ -41,7 +41,7 @@ class Package(MorePromises, Learning):
     COUNTS = (3,)
 
     def example(self, *words):
-        """How the example ends in a process of its own."""
+        """The result of the example in a process of its own."""
         program = [str(self.python), str(ROOT / "examples/python/train_digits.py"), *words]
         return subprocess.run(program, text=True, check=False, timeout=60, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE)
@@ -108,7 +108,7 @@ class WithoutMpi(unittest.TestCase):
     """A machine that has all but an MPI."""
 
     def configured(self, *words):
-        """How meson ends with the words that pip gives it, and with these."""
+        """Runs meson with the words that pip passes to it, and with these."""
         with open(ROOT / "pyproject.toml", "rb") as file:
             project = tomllib.load(file)
         with tempfile.TemporaryDirectory() as folder:

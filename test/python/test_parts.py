@@ -60,7 +60,7 @@ class Stamped(unittest.TestCase):
         tally.record("a test", self.outcome)
 
     def run_parts(self, chosen=parts.PARTS):
-        """How many tests a run of them says have passed."""
+        """The number of tests that have passed, as a run of the parts says."""
         tally = run_tests.Tally()
         with contextlib.redirect_stdout(io.StringIO()):
             run_tests.run_parts(tally, list(chosen))

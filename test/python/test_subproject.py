@@ -35,7 +35,8 @@ int main(void) {
 
 
 def said(*words):
-    """What a command prints; that it fails fails the test, with the last that it said."""
+    """Runs a command, and returns what it prints. If the command fails, the test fails and shows the end of the output.
+    """
     done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
     if done.returncode != 0:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""scripts/timeline: which part of a trace is drawn, and that something happens there."""
+"""scripts/timeline: the part of a trace that it draws, and that something happens in this part."""
 import argparse
 import importlib.machinery
 import importlib.util

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tutti's process groups in PyTorch: what scripts may count on, the example, and ranks that fail.
+"""tutti's process groups in PyTorch: the promises to scripts, the example, and ranks that fail.
 
     test_torch.py BUILD_TYPE [smoke|newest]
 
@@ -40,19 +40,19 @@ def memory_of_torch():
 
 
 def memory_of_mpi(job):
-    """What the processes of one job of mpirun's share."""
+    """The files that the processes of one job of mpirun share."""
     return {path.name for path in pathlib.Path("/dev/shm").glob(f"*.{job:08x}.*")}
 
 
 class Promises:
-    """What is tried with every torch."""
+    """Tests with every version of torch."""
 
     LIMIT = 300
     #: How rank 1 fails within a training step, and how a DataLoader has started its workers.
     FAULTS = (("backward", "killed", "fork"), ("checkpoint", "interrupted", "spawn"))
 
     def on_all(self, count, part, timeout=240):
-        """Every rank runs these tests."""
+        """Runs these tests on every rank."""
         return said("mpirun", "-n", count, self.python, "-W", "ignore", HERE / f"{part}.py", timeout=timeout,
                     cwd=self.top)
 
@@ -76,7 +76,7 @@ class Promises:
         self.on_all(2, "torch_training")
 
     def outcome(self, *words):
-        """(exit code, lines of stdout in any order, stderr) of a job."""
+        """Runs a job. Returns (exit code, lines of stdout in any order, stderr)."""
         done = subprocess.run([str(word) for word in words], text=True, check=False, timeout=self.LIMIT, cwd=self.top,
                               env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE)
@@ -148,7 +148,7 @@ class Promises:
                     self.assertRegex(line, rf"^\[worker {rank}\] it gets .*rank 1 is lost")
 
     def fails_within(self, part, how, start):
-        """Rank 1 of four: all others get an error that names it, and the job leaves nothing."""
+        """Rank 1 of four fails: all others get an error that names it, and the job leaves no process behind."""
         before = memory_of_torch()
         code, out, err = self.outcome(*LAUNCH, 4, self.python, "-W", "ignore", HERE / "torch_faults.py", part, how,
                                       start, tempfile.mkdtemp(dir=self.top))
@@ -173,7 +173,7 @@ class Promises:
         return self.accuracy(self.on_ranks(count, EXAMPLE, *words, timeout=self.LIMIT), count)
 
     def accuracy(self, text, count):
-        """After the last epoch of the example; all ranks have the same weights, bit by bit."""
+        """The accuracy after the last epoch of the example. Checks that all ranks have the same bits of the weights."""
         hashes = re.findall(rf"Worker (\d) of {count}: sha256 of the weights ([0-9a-f]{{64}})", text)
         self.assertEqual(sorted(rank for rank, _ in hashes), [str(rank) for rank in range(count)], text)
         self.assertEqual(len({weights for _, weights in hashes}), 1, text)
@@ -198,7 +198,7 @@ class PyTorch(Promises, Installed, LaunchCase):
 
     @classmethod
     def install(cls):
-        """As a wheel: the pip of the Python that has torch may be too old to build one."""
+        """Installs the package as a wheel, because the pip of the Python that has torch may be too old to build one."""
         wheel = wheel_of(cls.python, *cls.setup())
         said(cls.with_torch, "-m", "venv", "--system-site-packages", cls.top / "torch")
         cls.python = cls.top / "torch/bin/python"

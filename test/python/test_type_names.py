@@ -12,7 +12,7 @@ import type_names
 
 class TypeNames(unittest.TestCase):
     def problems(self, files, allowed=()):
-        """What is said of these sources; `files`: {name: text}."""
+        """The problems that the check finds in these sources. `files`: {name: text}."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for name, text in files.items():

@@ -1,4 +1,4 @@
-"""What torch.distributed does on tutti, call by call; every rank of an MPI job runs all of it."""
+"""The calls of torch.distributed on tutti, one by one; every rank of an MPI job runs all of it."""
 import functools
 import operator
 import random
@@ -150,7 +150,7 @@ class Moving(Ranks):
                 self.same(output, self.mine(dtype=dtype))
 
     def exchanged_with_lists(self, memory):
-        """Every call that takes a list, all in flight together, twice, with tensors out of `memory(shape)`."""
+        """Makes every call that takes a list, all in flight together, twice, with tensors out of `memory(shape)`."""
         shape = (self.size, 1 << 17)
         rows = [row + turn for turn in (0, 100) for row in self.everyones(shape)]
         for first in (0, self.size):
@@ -176,7 +176,7 @@ class Moving(Ranks):
             self.same(torch.stack(exchanged), torch.stack([row[self.rank] for row in theirs]))
 
     def kept_after_lists(self, memory, least):
-        """The bytes that the group keeps then, once these are the least or a while has passed."""
+        """The bytes that the group keeps afterwards, as soon as they are the least, or after a while."""
         group = backend_of(dist.distributed_c10d._get_default_group())._group
         group.scratch.drop()
         self.exchanged_with_lists(memory)
@@ -189,7 +189,7 @@ class Moving(Ranks):
         self.assertEqual(self.kept_after_lists(lambda shape: list(torch.zeros(shape)), 0), 0)
 
     def test_lists_of_large_tensors_apart_are_exchanged_through_memory_that_the_group_keeps(self):
-        """Each result holds its memory until it is waited for; the lists that are only read may share theirs."""
+        """Each result holds its memory until the program waits for it; lists that are only read may share memory."""
         results, read = (3, 3) if self.rank == self.last else (2, 2)  # the last rank is the root
         one = self.size << 19 if self.size > 1 else 0
         kept = self.kept_after_lists(lambda shape: [torch.zeros(shape[1]) for _ in range(shape[0])],
@@ -212,7 +212,7 @@ class Moving(Ranks):
             dist.gather(torch.zeros(2), [torch.zeros(3)])
 
     def sent(self, source, target, rows):
-        """What a rank has for another."""
+        """The elements that one rank has for another."""
         return torch.full((rows, 2), 10.0 * source + target)
 
     def test_all_to_all_with_equal_shares(self):
@@ -234,7 +234,7 @@ class Moving(Ranks):
             self.same(got, part)
 
     def refused_all_to_all(self, text, output, tensor, splits=None):
-        """All ranks get the error, and go on."""
+        """Checks that all ranks get the error, and go on."""
         for is_async in (False, True):
             with self.assertRaisesRegex(tutti.MismatchError, f"{text}; pass split sizes or lists"):
                 dist.all_to_all_single(output, tensor, splits, splits, async_op=is_async).wait()
@@ -397,7 +397,7 @@ class Waiting(Ranks):
         work.wait()
 
     def call(self, kind, number):
-        """(the Work of a call, its output, what has to be there)."""
+        """Makes a call. Returns (its Work, its output, the expected values)."""
         shape = (self.size, 1 + number % 5)
         rows = [number + row for row in self.everyones(shape)]
         mine = rows[self.rank].clone()

@@ -1,4 +1,4 @@
-"""A rank fails in one of several ways where the others wait for it; each of them tells what it got.
+"""A rank fails in one of several ways while the others wait for it. Each of the others prints the error that it got.
 
     torch_ends.py WHERE HOW
 """

@@ -1,4 +1,4 @@
-"""Rank 1 fails within a part of a training step, while workers of a DataLoader live; the others tell what they get.
+"""Rank 1 fails within a part of a training step, while workers of a DataLoader live. The others print their errors.
 
     torch_faults.py PART HOW START FOLDER
 
@@ -31,7 +31,7 @@ class Examples(Dataset):
 
 
 class Fault:
-    """Of this rank: what comes to it in the asked part of the asked batch."""
+    """The fault of this rank, in the chosen part of the chosen batch."""
 
     def __init__(self, part, how):
         self.part, self.how = part, how
@@ -65,7 +65,9 @@ class Descent(torch.optim.SGD):
 
 
 def save(state, folder, fault):
-    """Torch 2 has all ranks write a part of it; with torch 1 rank 1 writes, and the others wait for it."""
+    """Saves a checkpoint. With torch 2 all ranks write a part of it; with torch 1 rank 1 writes, and the others wait
+    for it.
+    """
     if is_old():
         if dist.get_rank() == 1:
             fault.come_to("checkpoint")

@@ -1,4 +1,5 @@
-"""What the torch_*.py share that every rank of an MPI job runs: the default group, and tensors that tell ranks apart.
+"""The fixture of those torch_*.py that every rank of an MPI job runs: the default group, and tensors that differ by
+rank.
 
 Every rank runs all tests in the same order. A rank that fails keeps no other waiting for longer than PATIENCE.
 """
@@ -17,12 +18,12 @@ torch.set_num_threads(1)  # the ranks share the cores
 
 
 def is_old():
-    """Torch 1 has no Backend: a process group of tutti's is a ProcessGroup itself there."""
+    """Whether this is torch 1, which has no Backend: a process group of tutti is itself a ProcessGroup there."""
     return not hasattr(torch._C._distributed_c10d, "Backend")
 
 
 def backend_of(group):
-    """Tutti's part of a process group."""
+    """The part of a process group that is tutti's."""
     return group if is_old() else group._get_backend(torch.device("cpu"))
 
 
@@ -39,7 +40,7 @@ class Ranks(unittest.TestCase):
         return self.of(self.rank, shape, dtype)
 
     def of(self, rank, shape=(3, 4), dtype=torch.float32):
-        """What this rank brings: elements from rank + 1 on, in steps of 10, as far as the dtype goes."""
+        """The elements that this rank contributes: from rank + 1 on, in steps of 10, as far as the dtype goes."""
         count = torch.Size(shape).numel()
         return (torch.arange(count) % 4 * 10 + rank + 1).to(dtype).reshape(shape)
 

@@ -1,4 +1,4 @@
-"""Begins and ends a default group in one of several ways; each rank prints what all ranks say of themselves.
+"""Begins and ends a default group in one of several ways. Each rank prints what all ranks say about themselves.
 
     torch_joining.py WAY
 """
@@ -28,7 +28,7 @@ def by_devices():
 
 
 def by_environment():
-    """Which counts the ranks backwards here."""
+    """Begins the group by environment variables, which count the ranks backwards here."""
     import tutti.torch  # pylint: disable=unused-import
     dist.init_process_group("tutti")
     assert dist.get_rank() == int(os.environ["OMPI_COMM_WORLD_SIZE"]) - 1 - int(os.environ["OMPI_COMM_WORLD_RANK"])
@@ -41,7 +41,7 @@ def by_environment():
 
 
 def stores_made():
-    """All that are made from now on."""
+    """The stores that are created from now on."""
     from tutti.torch import _joining
     made, create = [], _joining.create
 
@@ -53,7 +53,7 @@ def stores_made():
 
 
 def of_gloo():
-    """The ranks are MPI's here, too, and the store that told them is closed."""
+    """A default group of Gloo. Its ranks are MPI's, too, and the store that told them is closed."""
     import tutti.torch  # pylint: disable=unused-import
     stores = stores_made()
     dist.init_process_group("gloo")
@@ -67,7 +67,9 @@ def of_gloo():
 
 
 def of_gloo_by_environment():
-    """MPI's rank is not known then: a group of tutti's is refused."""
+    """A default group of Gloo by environment variables. tutti does not know MPI's ranks then, and refuses to make a
+    group.
+    """
     import tutti.torch
     dist.init_process_group("gloo")
     everyone()

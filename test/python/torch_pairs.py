@@ -18,7 +18,7 @@ class Pairs(Ranks):
         self.after, self.before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
 
     def passed(self, tensor, group=None, tag=0):
-        """What the rank before this one sends, while this one sends to the next."""
+        """Receives from the previous rank while this rank sends to the next."""
         got = torch.empty_like(tensor)
         sent = dist.isend(tensor, self.after, group, tag)
         dist.recv(got, self.before, group, tag)

@@ -1,4 +1,4 @@
-"""Parts of the process groups, each tried alone; no rank takes part."""
+"""Parts of the process groups, each tested alone without ranks."""
 import sys
 import threading
 import unittest
@@ -41,7 +41,7 @@ class Call:
 
 
 class WatchedLock:
-    """Tells when a second thread asks for it."""
+    """A lock that tells when a second thread asks for it."""
 
     def __init__(self):
         self.lock, self.asked_again = threading.Lock(), threading.Event()

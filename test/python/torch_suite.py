@@ -39,7 +39,7 @@ outcomes = {}
 
 
 def told(test):
-    """The test ends its process to say that it skips: here it goes on with the next one."""
+    """A test of PyTorch ends its process to say that it skips. Here the process goes on with the next test."""
     @functools.wraps(test)
     def wrapper(self):
         try:
@@ -68,7 +68,7 @@ class Suite(distributed_test.DistributedTest._DistTestBase, common_utils.TestCas
         common_utils.set_rng_seed()
 
     def _barrier(self, wait_for=None, **_):
-        """The tests' own patience is too short for a machine that does other things, too."""
+        """A barrier with more time: the tests' own limit is too short for a busy machine."""
         distributed_test.Barrier.sync(wait_for, timeout=LIMIT)
 
     def tearDown(self):

@@ -25,7 +25,7 @@ def network():
 
 
 def plain_network():
-    """Without a layer that mixes the examples of a batch."""
+    """A network without a layer that mixes the examples of a batch."""
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
 
@@ -36,7 +36,7 @@ def batch_of(step, count):
 
 
 class Heads(nn.Module):
-    """Two, of which a batch goes through one."""
+    """A network with two heads. A batch goes through only one of them."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ class Heads(nn.Module):
 
 @contextlib.contextmanager
 def unsynchronized(model):
-    """Within, gradients are added up on each rank alone; a model of one process has nothing to put off."""
+    """Within this block each rank adds up its own gradients. A model of one process has nothing to put off."""
     if isinstance(model, DistributedDataParallel):
         with model.no_sync():
             yield
@@ -91,7 +91,7 @@ class Parallel(Trainings):
         self.on_both(lambda group: DistributedDataParallel(network(), process_group=group))
 
     def on_both(self, make, step=None):
-        """This model on tutti and on Gloo."""
+        """Trains this model on tutti and on Gloo."""
         self.close(*(self.trained(make(group), step=step) for group in (None, self.gloo)))
 
     def test_ddp_with_each_of_its_options_learns_what_it_learns_on_gloo(self):
@@ -200,7 +200,7 @@ class Parallel(Trainings):
 
 
 def fully(mesh=None, group_memory=False):
-    """FSDP2's."""
+    """The model under FSDP2."""
     from torch.distributed.fsdp import fully_shard
     model = plain_network()
     for layer in (model[0], model[2]):
@@ -215,7 +215,7 @@ class Curves(Trainings):
     COUNT, LENGTH = 8, 30
 
     def curve(self, model, shares, loss_of):
-        """The loss at each step: of these shares of each batch, by half a share at a time."""
+        """The loss at each step, over these shares of each batch, half a share at a time."""
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         parts = [slice(share.start + half, share.stop, 2) for half in range(2) for share in shares]
         losses = []
@@ -233,7 +233,7 @@ class Curves(Trainings):
         return torch.stack(losses)
 
     def follows(self, model, loss_of, in_shares=False):
-        """in_shares: one process computes what each of several does, too, a share after the other."""
+        """in_shares: the one process also computes a share after the other, as several processes do."""
         shares = [slice(rank * self.COUNT, (rank + 1) * self.COUNT) for rank in range(self.size)]
         mine = self.curve(model, [shares[self.rank]], loss_of)
         dist.all_reduce(mine)

@@ -1,4 +1,4 @@
-"""PyPI's torch without what only a GPU needs: for tests on CPUs, never for users.
+"""PyPI's torch without the libraries that only a GPU needs: for tests on CPUs, never for users.
 
 The wheel links to libraries of CUDA that are four times its size. Those that a CPU never calls are replaced by
 libraries of the same names, whose functions end the process. The folder that this makes is kept for the next time.
@@ -38,7 +38,7 @@ def lend(python, fetch):
 
 
 def make_site(folder, fetch):
-    """In a folder of another name first: one with this name is whole."""
+    """Makes the folder under another name first, so that a folder with this name is complete."""
     shutil.rmtree(KEPT, ignore_errors=True)  # what an older recipe has made
     KEPT.mkdir(parents=True)
     unfinished = pathlib.Path(tempfile.mkdtemp(dir=KEPT))

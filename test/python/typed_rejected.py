@@ -1,5 +1,6 @@
-"""A program of which a type checker rejects every line that says so, for that reason; see package_types.py. Nobody runs
-it."""
+"""A program of which a type checker must reject every marked line, for the reason that the mark gives; see
+package_types.py. Nobody runs it.
+"""
 import numpy as np
 import tutti
 
