@@ -123,7 +123,7 @@ int wrong_sums_with(const std::string& faults) {
 
 }  // namespace
 
-TEST_CASE("ranks sum tensors on a GPU behind the work that writes them, and copies overlap") {
+TEST_CASE("ranks sum tensors on a GPU after the work that writes them, and copies overlap") {
   const auto seed = GENERATE(range(0U, 8U));
   const int ranks = 1 + static_cast<int>(seed % 5);
   CAPTURE(seed, ranks);
@@ -145,7 +145,7 @@ TEST_CASE("sums whose copies count as done at once", "[.][race]") {
   CHECK(wrong_sums_with("cuEventQuery#0=skip") > 0);
 }
 
-TEST_CASE("a wait that the ends leave out shows in the sums, and the thread sanitizer reports it") {
+TEST_CASE("if the ends leave a wait out, sums are wrong, and the thread sanitizer reports it") {
   for (const std::string missing : {"sums whose copies wait for no event of a tensor",
                                     "sums whose copies count as done at once"}) {
     INFO(missing);

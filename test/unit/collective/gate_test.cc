@@ -151,7 +151,7 @@ TEST_CASE("a gate is closed by a later batch of its own epoch, not by one of a l
   });
 }
 
-TEST_CASE("a gate that the coordinator closes need not be seen to close") {
+TEST_CASE("a rank need not see the closing of a gate that the coordinator closes") {
   const int ranks = GENERATE(2, 5);
   const std::size_t count = any_count();
   Node node(ranks, {});
@@ -167,7 +167,7 @@ TEST_CASE("a gate that the coordinator closes need not be seen to close") {
   });
 }
 
-TEST_CASE("a description names who has not arrived, and who holds up the data") {
+TEST_CASE("a description names the ranks that have not arrived, and those that hold up the data") {
   Node node(3, {});
   std::barrier all(3);
   node.run([&](Rank& rank) {
@@ -197,7 +197,7 @@ TEST_CASE("a description names who has not arrived, and who holds up the data") 
   });
 }
 
-TEST_CASE("a description names who has not summed what the staging memory holds") {
+TEST_CASE("a description names the ranks that have not summed the data in staging memory") {
   Node node(2, {});
   std::barrier all(2);
   std::string said;

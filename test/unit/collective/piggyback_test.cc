@@ -164,7 +164,7 @@ TEST_CASE("one node's block is passed on to every other node once") {
   }
 }
 
-TEST_CASE("what a gate carries is nothing of what the one before carried") {
+TEST_CASE("a gate carries none of the data of the gate before it") {
   std::mt19937_64 random(4);
   const std::size_t count = GENERATE(2U, 3U, 4U, 7U, 8U);
   CAPTURE(count);

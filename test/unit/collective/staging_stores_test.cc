@@ -66,7 +66,7 @@ TEST_CASE("staging follows processors that move") {
   }
 }
 
-TEST_CASE("staging that slows down is written the other way at the next copies") {
+TEST_CASE("if copies to staging slow down, the next ones are written the other way") {
   StagingStores stores = fresh();
   copy(stores, one_cache, 100);
   copy(stores, no_common_cache, 3);
@@ -101,7 +101,8 @@ TEST_CASE("the slower way is tried in less than one of a hundred copies") {
   CHECK(tried < 100);
 }
 
-TEST_CASE("copies are timed as they are made, and what is not timed goes the way of the last") {
+TEST_CASE(
+    "copies are timed as they are made, and a copy that is not timed goes the way of the last") {
   StagingStores stores = fresh();
   for (int i = 0; i < 10; ++i) {
     stores.write(bytes, [&](bool around) {

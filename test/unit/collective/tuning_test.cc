@@ -39,13 +39,13 @@ TEST_CASE("slices of a node are so small that staging stays in the processors' o
   }
 }
 
-TEST_CASE("slices of a node are as large as fits there") {
+TEST_CASE("slices of a node are as large as those caches allow") {
   CHECK(Tuning::choose(node_of(2), 0, machine).slice_bytes == 128 * kibi);
   CHECK(Tuning::choose(node_of(4), 0, machine).slice_bytes == 64 * kibi);
   CHECK(Tuning::choose(node_of(8), 0, machine).slice_bytes == 32 * kibi);
 }
 
-TEST_CASE("a slice size that somebody names is taken as it is") {
+TEST_CASE("a slice size that the program sets is taken unchanged") {
   CHECK(Tuning::choose(node_of(8), 256 * kibi, machine).slice_bytes == 256 * kibi);
   CHECK(Tuning::choose(node_of(2), 64 * kibi, machine).slice_bytes == 64 * kibi);
 }
@@ -79,7 +79,9 @@ TEST_CASE("only two ranks that are alone and have a processor each sum by halves
   CHECK(Tuning::choose(apart, 0, machine).layout(apart).half_bytes == 0);
 }
 
-TEST_CASE("between three and four nodes gates carry less than a message holds, else a whole one") {
+TEST_CASE(
+    "gates between three or four nodes carry less than a message holds, other gates a whole "
+    "message") {
   for (int nodes = 2; nodes <= 9; ++nodes) {
     CAPTURE(nodes);
     Topology topology = node_of(nodes);

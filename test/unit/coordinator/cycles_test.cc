@@ -80,7 +80,7 @@ TEST_CASE("the longest cycle there may be is found, whatever came before") {
   }
 }
 
-TEST_CASE("a longer one is not, for its plan is not remembered for long enough") {
+TEST_CASE("a longer cycle is not found, because the plan is not remembered for long enough") {
   CycleFinder cycles;
   Steps steps(cycles, CycleFinder::most_parts / 2 + 1, 1);
   for (int i = 0; i < 4; ++i) {

@@ -68,7 +68,7 @@ TEST_CASE("a key may change its signature when all ranks do") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) Run({program, program}, {}, seed);
 }
 
-TEST_CASE("a key whose shape changes for ever takes no ever-growing list of ids") {
+TEST_CASE("a key whose shape changes again and again needs no growing list of ids") {
   Program program;
   for (std::size_t i = 1; i < 40; ++i) {
     program.push_back(submit(1, i));
@@ -181,7 +181,8 @@ TEST_CASE("an allgather that lacks a joined rank's shard is an error, a reduce_s
   }
 }
 
-TEST_CASE("a join that others do not answer times out, and the rank's uses still pair up") {
+TEST_CASE(
+    "a join that other ranks do not join times out, and the rank's later calls still meet theirs") {
   Op third = submit(1);
   third.use = 2;
   const Run run({{submit(1), just(Op::join), third, wait(1)},

@@ -35,7 +35,7 @@ TEST_CASE("steps that repeat are replayed without a message") {
   CHECK(many == few);
 }
 
-TEST_CASE("a replay that somebody leaves ends with right pairs, however it happens") {
+TEST_CASE("however a rank leaves a replay, calls still meet their counterparts") {
   const Program odd = {submit(9), wait(9)};
   const std::vector<Program> programs = {step * 6 + odd + step * 4,
                                          other_order * 6 + odd + step * 4,

@@ -32,7 +32,7 @@ TEST_CASE("a choice says whether default, variable or program made it") {
   CHECK(said(choices_of(used, {}, {{"TUTTI_PART_BYTES", "8M"}}), "part size") == "1M (program)");
 }
 
-TEST_CASE("a choice that is turned off is said in words") {
+TEST_CASE("a choice that is turned off is described in words") {
   Options used;
   used.fusion_bytes = 0;
   used.replay = false;
@@ -41,7 +41,7 @@ TEST_CASE("a choice that is turned off is said in words") {
   CHECK(said(choices, "replay") == "off (program)");
 }
 
-TEST_CASE("a session's choice without an origin has that of the slice size") {
+TEST_CASE("a choice of a session without an origin of its own has the origin of the slice size") {
   Options used;
   used.slice_bytes = 1 << 16;
   const std::vector<Choice> of_session{{"slice size", "64K", ""},

@@ -27,7 +27,8 @@ TEST_CASE("a call follows the stream of its tensors, and a stream follows a call
   pending.wait();
 }
 
-TEST_CASE("a thread that asks finds a call done, and its callbacks run on another thread") {
+TEST_CASE(
+    "a thread that calls done() finds the call done, and its callbacks run on another thread") {
   const standin::Playing machine("d2d_delay=0.02");
   Scene scene;
   const Pending first = scene.store->broadcast("w", {scene.a.tensor(), scene.b.tensor()}, 0);
@@ -137,12 +138,12 @@ TEST_CASE("a value may be replaced, in another place too, while enqueued copies 
 
 // The thread sanitizer sees a missing wait: each case leaves one out, in a process of its own.
 
-TEST_CASE("an input that its stream has yet to write and no stream is named", "[.][race]") {
+TEST_CASE("an input that a stream still writes, without naming the stream", "[.][race]") {
   Scene scene;
   scene.store->init({"w"}, {{scene.b.without_stream()}});
 }
 
-TEST_CASE("an output that its stream has yet to write and no stream is named", "[.][race]") {
+TEST_CASE("an output that a stream still writes, without naming the stream", "[.][race]") {
   Scene scene;
   scene.store->init({"w"}, {{scene.a.tensor()}});
   scene.b.fill(some_elements(DType::f32, 1000, 3));
@@ -174,8 +175,8 @@ TEST_CASE("the thread sanitizer reports a wait that is left out, and none where 
   if (!standin::is_sanitized()) return;
   const std::string report = "WARNING: ThreadSanitizer: data race";
   for (const std::string missing :
-       {"an input that its stream has yet to write and no stream is named",
-        "an output that its stream has yet to write and no stream is named",
+       {"an input that a stream still writes, without naming the stream",
+        "an output that a stream still writes, without naming the stream",
         "a stream reads an output without waiting for the call",
         "streams and calls that a store does not make wait"}) {
     INFO(missing);

@@ -115,7 +115,7 @@ TEST_CASE("the option gpu is the store's GPU from the start") {
              Catch::Contains("works on gpu(1), which the option gpu names"));
 }
 
-TEST_CASE("a call that close has overtaken is refused", "[gpu]") {
+TEST_CASE("a call that comes after close is refused", "[gpu]") {
   const Scene scene;
   const Key key("w");
   const Values values{scene.a.tensor()};

@@ -111,7 +111,8 @@ TEST_CASE("weights that two keys share may be broadcast, under both") {
       Error);
 }
 
-TEST_CASE("inputs are copied, and outputs refused, where a comparison of all pairs says so") {
+TEST_CASE(
+    "inputs are copied and outputs refused in the cases that a comparison of all pairs finds") {
   std::mt19937 random(7);
   const auto number = [&](int below) {
     return static_cast<std::int64_t>(random() % unsigned(below));

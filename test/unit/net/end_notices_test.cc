@@ -50,7 +50,7 @@ TEST_CASE("a process that waits names its job and gets the notices of ended proc
   CHECK(helper.hear() == "complete");
 }
 
-TEST_CASE("a helper that goes leaves the notices that came, and nobody waits for it") {
+TEST_CASE("if a helper ends, its notices stay, and nobody waits for it") {
   Helper helper;
   EndNotices notices(helper.address, "job");
   helper.accept();

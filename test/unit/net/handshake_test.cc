@@ -127,7 +127,7 @@ TEST_CASE("strangers are closed and keep nobody from getting in") {
   CHECK(rank0.found.size() == 1);
 }
 
-TEST_CASE("a crowd that says nothing keeps nobody waiting: the oldest of it go first") {
+TEST_CASE("many silent strangers keep nobody waiting: the oldest of them are closed first") {
   ListeningRank rank0;
   std::vector<Fd> crowd;
   crowd.reserve(300);
@@ -200,7 +200,7 @@ TEST_CASE("a recorded handshake cannot be replayed") {
   CHECK_THAT(failure, Contains("rank(s) 1"));
 }
 
-TEST_CASE("of several ways the one that leads to the listener is taken") {
+TEST_CASE("a caller takes the address that leads to the listener") {
   ListeningRank rank0;
   const Fd mute = listen_tcp("127.0.0.1");  // accepts and never answers
   const Fd closed = listen_tcp("127.0.0.1");
@@ -216,7 +216,9 @@ TEST_CASE("of several ways the one that leads to the listener is taken") {
   rank0.thread.join();
 }
 
-TEST_CASE("a way that the system refuses at once leaves the others, and alone it is a lost peer") {
+TEST_CASE(
+    "if the system refuses one address, the caller tries the others; if it refuses the only one, "
+    "the peer is lost") {
   ListeningRank rank0;
   const std::uint16_t port = port_of(rank0.listener);
   std::vector<Candidate> candidates;

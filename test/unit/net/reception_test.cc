@@ -93,7 +93,8 @@ TEST_CASE("callers wait while there is no room for them, and are heard when ther
   CHECK(proven_of(reception, callers) == 1);
 }
 
-TEST_CASE("a caller's other ways, which it drops or is late on, are no warning") {
+TEST_CASE(
+    "connections to a caller's other addresses, which it drops or proves late, cause no warning") {
   const Fd listener = listen_tcp("127.0.0.1");
   bool is_expected = true;
   const std::string log = stderr_of([&] {
@@ -112,7 +113,7 @@ TEST_CASE("a caller's other ways, which it drops or is late on, are no warning")
   CHECK(log.empty());
 }
 
-TEST_CASE("a rank that is not waited for, and has not come, is a warning") {
+TEST_CASE("a rank for which nobody waits, and which has not come before, causes a warning") {
   const Fd listener = listen_tcp("127.0.0.1");
   const std::string log = stderr_of([&] {
     Reception reception(listener, Identity{0, secret, "link"},
@@ -123,7 +124,7 @@ TEST_CASE("a rank that is not waited for, and has not come, is a warning") {
   CHECK_THAT(log, Contains("has closed 1 connection that came in: it says that it is rank 1"));
 }
 
-TEST_CASE("where room is not waited for, its lack is an error") {
+TEST_CASE("if nobody waits for room, a lack of room is an error") {
   const Fd listener = listen_tcp("127.0.0.1");
   Reception reception = receptionist(listener, false);
   const Approach one = caller(listener);

@@ -116,7 +116,7 @@ TEST_CASE("another user's process that listens at a name of the job's is nobody"
   CHECK(connect_abstract(name).reached == Reached::nobody);
 }
 
-TEST_CASE("an idle connection of much data is asked for before others on the way forget it") {
+TEST_CASE("an idle connection for much data sends keepalives before the network forgets it") {
   const base::Fd listener = listen_tcp("127.0.0.1");
   const base::Fd caller = start_connecting("127.0.0.1", port_of(listener), "");
   tune_data_link(caller);

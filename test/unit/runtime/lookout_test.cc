@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using control::FailedRank;
 using runtime::Lookout;
 
-TEST_CASE("of a rank that has ended and one that it had told of before the latter is lost") {
+TEST_CASE("if a rank reports a loss and then ends itself, the rank that it reported is lost") {
   Lookout lookout;
   lookout.report_to([](const FailedRank&) {});
   lookout.watch([] { return FailedRank{1, "its process ended"}; });
@@ -51,7 +51,8 @@ TEST_CASE("a rank that ends without having given up the store is lost at once") 
   CHECK_THROWS_AS(lookout.look(), Error);
 }
 
-TEST_CASE("a loss that is seen here is told to others, one that others told of is not") {
+TEST_CASE(
+    "a rank tells others of a loss that it has seen, and not of one of which others told it") {
   std::vector<int> told;
   bool heard = false;
   Lookout seeing;

@@ -65,7 +65,7 @@ TEST_CASE("a rank of a version with other options is told apart, too") {
   }
 }
 
-TEST_CASE("a rank whose words nobody understands is named on every rank") {
+TEST_CASE("a rank whose options nobody can read is named on every rank") {
   for (const char* const words : {"", "\x01\x02", "{}", "[[1, 2]]"}) {
     for (const Error& error : told(3, words)) {
       CHECK(error.code() == ErrorCode::mismatch);

@@ -108,7 +108,7 @@ TEST_CASE("a timeline whose disk fills up while it is merged leaves whole parts 
   CHECK(fs::exists(folder.part(0)));
 }
 
-TEST_CASE("a thing in a part's place that is no file is refused at create and left as it is") {
+TEST_CASE("if a part's path is no regular file, create refuses it and leaves it unchanged") {
   const TraceFolder folder;
   const auto refused = [&](const std::string& path) {
     ThreadWorld ranks(1);

@@ -20,7 +20,7 @@ double cpu_seconds() {
 
 }  // namespace
 
-TEST_CASE("waiting for a bell nobody rings costs next to no processor time") {
+TEST_CASE("waiting for a bell that nobody rings costs next to no processor time") {
   base::Doorbell bell;
   for (const bool crowded : {false, true}) {
     Waiter waiter(bell, crowded);

@@ -161,7 +161,8 @@ TEST_CASE(
   CHECK_FALSE(watch.expired());
 }
 
-TEST_CASE("more than the machine has is an error that says so, and takes nothing") {
+TEST_CASE(
+    "an allocation larger than the machine's memory is an error that says so, and takes nothing") {
   const std::size_t all = tutti::base::available_memory();
   const auto arena = make(4 * all);
   CHECK_THROWS_WITH(arena->allocate(3 * all), Catch::Contains("not enough memory"));

@@ -32,7 +32,7 @@ constexpr auto ready = &GroupBoard::Member::ready;
 
 }  // namespace
 
-TEST_CASE("a batch counts what every rank had before its gate, whatever came later") {
+TEST_CASE("a batch counts only the communicators that every rank had before its gate") {
   const RanksOfGroup ranks(2);
   CHECK_FALSE(ranks.boards[0].holds(able, 100));
   ranks.boards[0].set(able, 3);

@@ -160,7 +160,7 @@ TEST_CASE("a raised flag wakes the others only when it was the lowest") {
   CHECK(ranks.views[2].least(&RankBlock::copied_in) == 0);
 }
 
-TEST_CASE("only what lies entirely in this rank's arena has an offset in it") {
+TEST_CASE("only memory that lies entirely in this rank's arena has an offset in it") {
   const RanksOfNode ranks(layout);
   const NodeMemory& memory = ranks.views[1];
   const std::byte* const arena = ranks.arena.data();

@@ -41,7 +41,7 @@ TEST_CASE("the shared cache is as large as the kernel says that one is, as far a
   CHECK(usable.contains(shared_cache_bytes()));
 }
 
-TEST_CASE("a few processors do not count on all of a cache that is a whole server's") {
+TEST_CASE("a few processors do not count on all of a cache that serves a whole server") {
   constexpr std::size_t mib = std::size_t{1} << 20;
   CHECK(usable_cache(480 * mib, 2) == 64 * mib);
   CHECK(usable_cache(480 * mib, 96) == 480 * mib);

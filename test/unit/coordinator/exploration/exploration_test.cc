@@ -29,7 +29,7 @@ TEST_CASE("no order of events breaks an invariant or leaves anybody waiting") {
   explore_all(quick_scenarios());
 }
 
-TEST_CASE("nor with three ranks and three keys", "[slow]") {
+TEST_CASE("nor does any with three ranks and three keys", "[slow]") {
   explore_all(slow_scenarios());
 }
 

@@ -66,7 +66,7 @@ TEST_CASE("a gate that takes a flag of a later epoch for its own is found") {
   must_be_found("a gate opens at \"at least\" its epoch", with_late_flags());
 }
 
-TEST_CASE("where no fault is switched on none is found") {
+TEST_CASE("if no fault is switched on, none is found") {
   const Scenario where = scenario("from negotiation into replay");
   CHECK(explore(where.start, where.search).violation.value_or("none") == "none");
 }

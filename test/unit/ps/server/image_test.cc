@@ -207,7 +207,7 @@ TEST_CASE("the state of one server under the name of another is refused") {
              Contains("the file has the state of server 1 of 2, but its name says server 0 of 2"));
 }
 
-TEST_CASE("a value of the job before stays when the next one initialises it, once") {
+TEST_CASE("a value of the earlier job stays when the next job initialises it for the first time") {
   Table former({.workers = 1, .send = [](int, const Answer&) {}});
   Floats values{1, 2};
   Contribution init{.sequence = 1, .piece = {"w", 0, 1}, .kind = Kind::init, .shape = {2}};
@@ -228,7 +228,7 @@ TEST_CASE("a value of the job before stays when the next one initialises it, onc
   CHECK_THAT(heard[1]->text, Contains("initialised already"));
 }
 
-TEST_CASE("a value of the job before that a broadcast has replaced is initialised already") {
+TEST_CASE("a value of the earlier job that a broadcast has replaced counts as initialised") {
   Table former({.workers = 1, .send = [](int, const Answer&) {}});
   Floats values{1, 2};
   Contribution said{.sequence = 1, .piece = {"w", 0, 1}, .kind = Kind::init, .shape = {2}};

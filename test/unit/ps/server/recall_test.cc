@@ -95,7 +95,7 @@ TEST_CASE("a worker that comes late hears of each round that was given up withou
   CHECK(job.stored(1) == Floats{30});
 }
 
-TEST_CASE("of several rounds ahead the one that is given up fails alone") {
+TEST_CASE("of several rounds ahead, only the round that is given up fails") {
   TableJob job(2);
   job.init({0});
   job.say(1, Kind::push, {1});

@@ -73,7 +73,7 @@ TEST_CASE("a message that does not say where restored values are to be is refuse
   }
 }
 
-TEST_CASE("a piece that had not been updated yet is restored with the optimizer's initial state") {
+TEST_CASE("a piece without an update yet is restored with the optimizer's initial state") {
   const Folder folder;
   for (const int rank : {0, 1}) {
     Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
@@ -94,7 +94,7 @@ TEST_CASE("a piece that had not been updated yet is restored with the optimizer'
   CHECK(velocity == Floats{-1, -2, 0, 0});
 }
 
-TEST_CASE("a key of which servers have some pieces alone is not restored, and all others are") {
+TEST_CASE("a key of which only some pieces are there is not restored, and all others are") {
   const Folder folder;
   for (const int rank : {0, 1}) {
     Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
@@ -107,7 +107,7 @@ TEST_CASE("a key of which servers have some pieces alone is not restored, and al
   CHECK(stock.question().values[0].key == Key("v"));
 }
 
-TEST_CASE("a state of which a server's part is missing is not restored") {
+TEST_CASE("a state that lacks a server's part is not restored") {
   const Folder folder;
   { const Keeper keeper(folder.path(), {.job = 7, .rank = 1, .servers = 2, .workers = 1}); }
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Stock::read(folder.path()); }),

@@ -27,6 +27,6 @@ TEST_CASE("no order of the threads' steps lets a call sleep") {
   explore_all(quick_scenarios());
 }
 
-TEST_CASE("nor does one with more preemptions", "[slow]") {
+TEST_CASE("nor does any order with more preemptions", "[slow]") {
   explore_all(slow_scenarios());
 }

@@ -57,6 +57,6 @@ TEST_CASE("a fault in the progress lock is found") {
   }
 }
 
-TEST_CASE("where no fault is switched on none is found") {
+TEST_CASE("if no fault is switched on, none is found") {
   CHECK(explore(scenario("one waits")).wrong == "");
 }

@@ -178,7 +178,7 @@ TEST_CASE("in no order of events do ranks launch differently, wait for ever or o
   }
 }
 
-TEST_CASE("nor in larger worlds, by chance") {
+TEST_CASE("nor do they in random orders of larger worlds") {
   std::size_t open_by_slots = 0;
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     std::mt19937_64 random(seed);
@@ -200,7 +200,7 @@ TEST_CASE("ranks that launch in an order of their own are found") {
         "another");
 }
 
-TEST_CASE("a first rank that appends when it alone is ready is found: an input may wait") {
+TEST_CASE("a first rank that appends a launch when only it is ready is found: an input may wait") {
   const Setup setup{.ranks = {2},
                     .chunks = 2,
                     .slots = 2,
