@@ -162,7 +162,8 @@ TEST_CASE("workers that were started differently are all told so") {
 TEST_CASE("processes of an mpirun that train alone are warned") {
   const Outcome outcome = run(mpirun(2) + train + " --network mlp --epochs 1");
   CHECK(outcome.status == 0);
-  CHECK_THAT(outcome.output, Contains("each process works alone; 'dist_sync_mpi' sums over all of them"));
+  CHECK_THAT(outcome.output,
+             Contains("each process works alone; 'dist_sync_mpi' sums over all of them"));
 }
 
 TEST_CASE("standard output that cannot be written to is an error") {

@@ -117,7 +117,8 @@ TEST_CASE("a worker that creates another store than those that have ended hears 
   const Failure failure = job.heard.last<Refused>(job.node(1)).failure;
   CHECK(failure.code == ErrorCode::peer_lost);
   CHECK(failure.ranks == std::vector<int>{1});
-  CHECK_THAT(failure.text, Contains("worker 1 (process 2 on h) has ended since the job's last store"));
+  CHECK_THAT(failure.text,
+             Contains("worker 1 (process 2 on h) has ended since the job's last store"));
   CHECK(job.stores.is_over());
   CHECK(job.stores.trouble() == failure.text);
 }
