@@ -117,7 +117,7 @@ void check_values(const MethodCall& call, const Key& key, std::string_view role,
                   const Values& values, const Traits& traits) {
   if (values.empty()) {
     refuse(fmt::format("{} got no {} tensor; pass one tensor, or one for each device",
-                       describe(call, key), role == "input" ? "an input" : "an output"),
+                       describe(call, key), role),
            key);
   }
   check_devices(call, key, role, values, traits);

@@ -52,7 +52,7 @@ class GpuCalls::End final : public base::StreamOrder {
 
 Error capture_error(std::string_view call) {
   return {ErrorCode::invalid_argument,
-          fmt::format("{}: the program captures the tensor's stream as a graph, and the graph "
+          fmt::format("{}: the program captures the stream as a graph, and the graph "
                       "would run without tutti's part; make the call before or after the capture",
                       call)};
 }

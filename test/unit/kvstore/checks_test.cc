@@ -94,7 +94,7 @@ TEST_CASE_METHOD(CheckedStore, "a key without a tensor is refused by name") {
   CHECK(text_of(ErrorCode::invalid_argument, [&] { store.pushpull("w", Values{}, pair); }) ==
         "pushpull of key 'w' got no input tensor; pass one tensor, or one for each device");
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.broadcast("w", Values{}, 0); }),
-             Catch::Contains("broadcast of key 'w' without an output tensor"));
+             Catch::Contains("broadcast of key 'w' got no output tensor"));
 }
 
 TEST_CASE_METHOD(CheckedStore, "the devices' tensors of one key must be alike") {
@@ -146,9 +146,9 @@ TEST_CASE_METHOD(CheckedStore, "a shard may have any shape, and no elements") {
 TEST_CASE_METHOD(CheckedStore, "each half wants inputs and outputs, and no key twice") {
   CHECK_THAT(
       text_of(ErrorCode::invalid_argument, [&] { store.reduce_scatter("w", triple, Values{}); }),
-      Catch::Contains("reduce_scatter of key 'w' without an output tensor"));
+      Catch::Contains("reduce_scatter of key 'w' got no output tensor"));
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { store.allgather("w", Values{}, triple); }),
-             Catch::Contains("allgather of key 'w' without an input tensor"));
+             Catch::Contains("allgather of key 'w' got no input tensor"));
   const Tensor one(memory.data() + 3, {1}, DType::f32);
   CheckedStore summing(true);
   CHECK_THAT(text_of(ErrorCode::duplicate_key,
@@ -165,8 +165,10 @@ TEST_CASE_METHOD(CheckedStore,
     store.pushpull("w", {pair, far}, {pair});
   });
   CHECK(text == std::string("pushpull of key 'w': input 1 is on gpu(1), but ") +
-                    (cuda::is_built() ? "a store of type 'recorder' takes tensors on the CPU"
-                                      : "this build of tutti has no CUDA"));
+                    (cuda::is_built() ? "a store of type 'recorder' takes tensors on the CPU; copy "
+                                        "the tensor there, and the result back"
+                                      : "this build of tutti has no CUDA; copy the tensor to the "
+                                        "CPU, and the result back"));
 }
 
 TEST_CASE_METHOD(CheckedStore, "a root outside the ranks is refused with the range") {
@@ -211,7 +213,7 @@ TEST_CASE_METHOD(
                      [&] {
                        store.push({"a", 1}, {{pair}, {other_pair}});
                      }),
-             Catch::Contains("key 1 is an integer, but key 'a'"));
+             Catch::Contains("key 1 is an integer, but the earlier key 'a'"));
   store.push({1}, {{pair}});
 }
 

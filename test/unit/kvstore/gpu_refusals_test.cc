@@ -87,10 +87,10 @@ TEST_CASE("a stream that the program captures is refused", "[gpu]") {
   const Tensor captured = scene.a.without_stream().on(other.handle());
   CHECK_THAT(text_of(ErrorCode::invalid_argument,
                      [&] { scene.store->pushpull("w", {captured}, {captured}); }),
-             Catch::Contains("pushpull: the program captures the tensor's stream"));
+             Catch::Contains("pushpull: the program captures the stream"));
   CHECK_THAT(
       text_of(ErrorCode::invalid_argument, [&] { copy(captured, scene.b.without_stream()); }),
-      Catch::Contains("copy: the program captures the tensor's stream"));
+      Catch::Contains("copy: the program captures the stream"));
   // Other calls, and waits for them, do not break the capture.
   const Pending pending =
       scene.store->broadcast("w", {scene.a.without_stream(), scene.b.without_stream()}, 0);
