@@ -45,10 +45,7 @@ void play(Node& node, const Scenario& scenario) {
   });
 }
 
-}  // namespace
-
-TEST_CASE("every rank gets the canonical tree's bits, whatever the batch, the way and the timing") {
-  const auto seed = GENERATE(range(1U, 41U));
+void play_at_random(unsigned seed) {
   std::mt19937_64 random(seed);
   const int ranks = 1 + static_cast<int>(seed % 8);
   CAPTURE(seed, ranks);
@@ -58,19 +55,7 @@ TEST_CASE("every rank gets the canonical tree's bits, whatever the batch, the wa
                           {.batches = 60, .most_elements = 3000, .most_parts = 4, .joins = true})));
 }
 
-TEST_CASE("tensors in arenas move without staging, in place or not, fused or not") {
-  const auto seed = GENERATE(range(100U, 109U));
-  std::mt19937_64 random(seed);
-  const int ranks = 1 + static_cast<int>(seed % 8);
-  CAPTURE(seed, ranks);
-  Node node(ranks, small_tuning(random));
-  REQUIRE_NOTHROW(play(
-      node, Scenario(seed, ranks,
-                     {.batches = 30, .most_elements = 2000, .most_parts = 80, .in_arenas = 1.0})));
-}
-
-TEST_CASE("tensors behind ends whose copies take their time get the same bits, beside others") {
-  const auto seed = GENERATE(range(200U, 224U));
+void play_behind_ends(unsigned seed) {
   std::mt19937_64 random(seed);
   const int ranks = 1 + static_cast<int>(seed % 8);
   CAPTURE(seed, ranks);
@@ -93,6 +78,35 @@ TEST_CASE("tensors behind ends whose copies take their time get the same bits, b
   }));
   CHECK(waits > 0);
   CHECK(early > 0);
+}
+
+}  // namespace
+
+TEST_CASE("every rank gets the canonical tree's bits, whatever the batch, the way and the timing") {
+  play_at_random(GENERATE(range(1U, 17U)));
+}
+
+TEST_CASE("every rank gets them in many more batches", "[slow]") {
+  play_at_random(GENERATE(range(17U, 41U)));
+}
+
+TEST_CASE("tensors in arenas move without staging, in place or not, fused or not") {
+  const auto seed = GENERATE(range(100U, 109U));
+  std::mt19937_64 random(seed);
+  const int ranks = 1 + static_cast<int>(seed % 8);
+  CAPTURE(seed, ranks);
+  Node node(ranks, small_tuning(random));
+  REQUIRE_NOTHROW(play(
+      node, Scenario(seed, ranks,
+                     {.batches = 30, .most_elements = 2000, .most_parts = 80, .in_arenas = 1.0})));
+}
+
+TEST_CASE("tensors behind ends whose copies take their time get the same bits, beside others") {
+  play_behind_ends(GENERATE(range(200U, 208U)));
+}
+
+TEST_CASE("tensors behind such ends get them in many more batches", "[slow]") {
+  play_behind_ends(GENERATE(range(208U, 224U)));
 }
 
 TEST_CASE("thousands of small batches follow one another") {
