@@ -23,7 +23,7 @@ void renew_in_child() {
 [[maybe_unused]] const int renews_in_child = ::pthread_atfork(nullptr, nullptr, renew_in_child);
 
 /// (callback, error), or None.
-nb::object next(CallbackQueue& queue) {
+nb::object next_callback(CallbackQueue& queue) {
   std::optional<CallbackQueue::Job> job;
   {
     const WithoutGil unlocked;
@@ -91,7 +91,8 @@ void bind_callback_queues(nb::module_& module) {
                             "What a thread of the package's own has to call.")
       .def_prop_ro("name", &CallbackQueue::name, "Of its thread.")
       .def(
-          "next", &next, "Waits for the next (callback, error); None when the queue is closed.",
+          "next", &next_callback,
+          "Waits for the next (callback, error); None when the queue is closed.",
           nb::sig("def next(self) -> tuple[Callable[[Error | None], object], Error | None] | None"))
       .def("close", &CallbackQueue::close, "Its thread does what is there, and ends.");
   module.def("report", &report, nb::arg("raised"), nb::arg("callback"),

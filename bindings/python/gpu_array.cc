@@ -26,7 +26,7 @@ std::string_view dtype_name_of(const GpuArray& array) {
 }
 
 /// Version 3. A bfloat16 has no type there, and is shown as its 16 bits.
-nb::dict interface_of(const GpuArray& array) {
+nb::dict cuda_interface_of(const GpuArray& array) {
   const DType dtype = array.tensor.dtype();
   const std::string_view name = dtype == DType::bf16 ? "uint16" : numpy_name(dtype);
   nb::dict interface;
@@ -75,7 +75,7 @@ void bind_gpu_array(nb::module_& module) {
       .def_prop_ro(
           "gpu", [](const GpuArray& array) { return array.tensor.device().index; },
           "As CUDA numbers those that this process sees.")
-      .def_prop_ro("__cuda_array_interface__", &interface_of,
+      .def_prop_ro("__cuda_array_interface__", &cuda_interface_of,
                    nb::sig("def __cuda_array_interface__(self) -> dict[str, Any]"))
       .def("copy_from", &copy_from, nb::arg("array"),
            nb::sig("def copy_from(self, array: Array) -> None"),

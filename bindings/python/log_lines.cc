@@ -30,7 +30,7 @@ void show(const LogLines::Line& line) {
 }
 
 /// (level, rank, text), or None.
-nb::object next(LogLines& lines) {
+nb::object next_line(LogLines& lines) {
   bool more = false;
   {
     const WithoutGil unlocked;
@@ -97,7 +97,7 @@ void LogLines::show_late(steady_clock::time_point now) {
 
 void bind_log_lines(nb::module_& module) {
   nb::class_<LogLines>(module, "LogLines", "Lines of the library's log, for Python's logging.")
-      .def("next", &next,
+      .def("next", &next_line,
            "Waits for the next (level, rank, text): of C++'s levels, and -1 without a rank. Empty "
            "where another has taken it; None when they are closed.",
            nb::sig("def next(self) -> tuple[int, int, str] | tuple[()] | None"))

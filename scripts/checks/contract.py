@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every promise of dist_sync_mpi that a C++ test makes through the public interface is tested from C and Python too.
+"""Every promise of dist_sync_mpi that a C++ test makes through the public interface is tested from Python too.
 
     contract.py [ROOT]
 
-The names of the C++ tests are sentences. The C tests in test/mpi/c carry the same sentences, and the methods of
-test/python/contract_*.py are named after them. Each language may have more of its own.
+The names of the C++ tests are sentences, and the methods of test/python/contract_*.py are named after them. Python may
+have more of its own. Of C, test/unit/bindings tests that each function passes on its arguments and results.
 """
 import pathlib
 import re
@@ -26,29 +26,17 @@ DEEPER = {
     "thresholds_test.cc": "drives every threshold of the engine",
 }
 
-#: Where the bindings only pass a call on.
-EVERYWHERE = {
+#: {sentence: why Python has no test of it}.
+EXEMPT = {
     "a group of one rank records no timeline and says so when one is asked for": "the library logs it when it creates",
     "a forked child that drops the store lets go of nothing that its parent's threads use":
         "the library leaves its own memory as it is; the bindings only drop the store",
     "a key takes the memory that its contract says": "the library keeps it, whoever named the key",
     "a closed store gives the memory of its keys back": "the library gives it back, whoever named the key",
-}
-
-#: {language: {sentence: why it cannot be said there}}.
-EXEMPT = {
-    "C": {
-        **EVERYWHERE,
-        "memory whose owner only notes it is given back though the communication thread is busy":
-            "C's functions that free memory may all call the store: there is no QuickDeleter",
-    },
-    "Python": {
-        **EVERYWHERE,
-        "a deleter may take a lock that a thread holds while it waits for another call":
-            "finalizers run in whichever thread drops an array, and that may be the one that holds the lock",
-        "memory whose owner only notes it is given back though the communication thread is busy":
-            "the binding's own deleter is one of these, which package_ranks.py tests",
-    },
+    "a deleter may take a lock that a thread holds while it waits for another call":
+        "finalizers run in whichever thread drops an array, and that may be the one that holds the lock",
+    "memory whose owner only notes it is given back though the communication thread is busy":
+        "the binding's own deleter is one of these, which package_ranks.py tests",
 }
 
 
@@ -61,13 +49,6 @@ def cpp_sentences(folder):
             for literals in re.findall(r"^TEST_CASE\(\s*((?:\"[^\"]*\"\s*)+)\)", text, re.MULTILINE):
                 found["".join(re.findall(r'"([^"]*)"', literals))] = path.name
     return found
-
-
-def c_sentences(folder):
-    """As the tables of tests give them: {"sentence", function}."""
-    texts = (path.read_text() for path in sorted(folder.glob("*.c")))
-    tables = (literals for text in texts for literals in re.findall(r"\{\s*((?:\"[^\"]*\"\s*)+),\s*\w+\s*\}", text))
-    return {"".join(re.findall(r'"([^"]*)"', literals)) for literals in tables}
 
 
 def python_names(folder):
@@ -84,16 +65,14 @@ def problems_of(root):
     sentences = cpp_sentences(root / "test/mpi")
     if not sentences:
         yield "test/mpi: no test of the contract is there"
-    in_c, in_python = c_sentences(root / "test/mpi/c"), python_names(root / "test/python")
-    told = {"C": lambda sentence: sentence in in_c, "Python": lambda sentence: method_named(sentence) in in_python}
-    homes = {"C": "test/mpi/c", "Python": "test/python/contract_*.py"}
-    for language, is_told in told.items():
-        for sentence, file in sentences.items():
-            if is_told(sentence) == (sentence in EXEMPT[language]):
-                wrong = "is tested and exempt" if is_told(sentence) else f"no test of {homes[language]} says so"
-                yield f"test/mpi/{file}: \"{sentence}\": {language}: {wrong}"
-        for sentence in EXEMPT[language].keys() - sentences.keys():
-            yield f"scripts/checks/contract.py: exempt, and no C++ test says so: \"{sentence}\""
+    told = python_names(root / "test/python")
+    for sentence, file in sentences.items():
+        is_told = method_named(sentence) in told
+        if is_told == (sentence in EXEMPT):
+            wrong = "is tested and exempt" if is_told else "no test of test/python/contract_*.py says so"
+            yield f"test/mpi/{file}: \"{sentence}\": {wrong}"
+    for sentence in EXEMPT.keys() - sentences.keys():
+        yield f"scripts/checks/contract.py: exempt, and no C++ test says so: \"{sentence}\""
     for name in sorted(DEEPER):
         if not (root / "test/mpi" / name).exists():
             yield f"scripts/checks/contract.py: test/mpi/{name} is not there"
@@ -101,7 +80,7 @@ def problems_of(root):
 
 def main():
     problems = list(problems_of(root_given(__doc__)))
-    print("\n".join(problems) or "C and Python test every promise that C++ does")
+    print("\n".join(problems) or "Python tests every promise that C++ does")
     return 1 if problems else 0
 
 

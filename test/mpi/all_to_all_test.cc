@@ -5,6 +5,7 @@
 
 #include "numbers.h"
 #include "store_fixture.h"
+#include "tensors.h"
 
 using namespace tutti;
 using namespace store_test;
@@ -12,19 +13,8 @@ using Catch::Contains;
 
 namespace {
 
-constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64,
-                            DType::i8,  DType::u8,   DType::i32, DType::i64};
-
 /// By sender and then by receiver.
 using Counts = std::vector<std::size_t>;
-
-/// A tensor of one dimension with memory of its own, or of the store's.
-Tensor make(KVStore& store, std::size_t count, DType dtype, bool allocated = false) {
-  const Shape shape{static_cast<std::int64_t>(count)};
-  if (allocated) return store.allocate(shape, dtype);
-  const std::shared_ptr<void> memory(std::calloc(count + 1, size_of(dtype)), std::free);
-  return {memory, shape, dtype};
-}
 
 /// Element `i` of the share that `from` sends `to`.
 double value(int from, int to, std::size_t i) {
@@ -37,8 +27,8 @@ class Trial {
  public:
   Trial(KVStore& store, std::string key, Counts counts, DType dtype, bool allocated = false)
       : store_(store), key_(std::move(key)), counts_(std::move(counts)) {
-    in_ = make(store, sum(true), dtype, allocated);
-    out_ = make(store, sum(false), dtype, allocated);
+    in_ = make_tensor(store, sum(true), dtype, allocated);
+    out_ = make_tensor(store, sum(false), dtype, allocated);
     fill();
   }
 
@@ -130,7 +120,7 @@ TEST_CASE(
   auto store = make_store();
   std::mt19937_64 random(11);
   std::deque<Trial> trials;
-  for (const DType dtype : dtypes) {
+  for (const DType dtype : all_dtypes) {
     for (const std::size_t most : {0U, 1U, 40U, 3000U}) {
       trials.emplace_back(*store, std::to_string(trials.size()),
                           draw_counts(store->num_workers(), most, random), dtype);
@@ -238,9 +228,9 @@ TEST_CASE(
   auto store = make_store();
   const int ranks = store->num_workers();
   const auto n = static_cast<std::size_t>(ranks);
-  const Tensor right = make(*store, 2 * n, DType::f32);
-  const Tensor wrong = make(*store, 2 * n + 1, DType::f32);
-  const Tensor other = make(*store, 2 * n, DType::i32);
+  const Tensor right = make_tensor(*store, 2 * n, DType::f32);
+  const Tensor wrong = make_tensor(*store, 2 * n + 1, DType::f32);
+  const Tensor other = make_tensor(*store, 2 * n, DType::i32);
   const Counts counts = equal_counts(ranks, 2);
   const auto refused = [&](const Tensor& in, const Tensor& out, const Counts& matrix) {
     const Error error = error_of([&] { store->all_to_all("w", in, out, matrix); });

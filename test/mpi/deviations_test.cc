@@ -183,7 +183,7 @@ Work random_work(std::mt19937_64& shared) {
   return work;
 }
 
-Options random_options(std::mt19937_64& shared) {
+Options replay_options(std::mt19937_64& shared) {
   Options options = Options::from_env();
   options.replay = true;
   options.part_bytes = shared() % 2 == 0 ? 0 : 10'000;
@@ -193,7 +193,7 @@ Options random_options(std::mt19937_64& shared) {
 }  // namespace
 
 TEST_CASE("steps that are replayed may be left at any of them, and the sums stay right") {
-  try_stores(4, random_options, [](KVStore& store, std::mt19937_64& shared, std::mt19937_64& own) {
+  try_stores(4, replay_options, [](KVStore& store, std::mt19937_64& shared, std::mt19937_64& own) {
     const Work work = random_work(shared);
     Walker walker(store, work, own());
     int silent = 0;

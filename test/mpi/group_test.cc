@@ -42,6 +42,12 @@ Tuning small_tuning(std::mt19937_64& random) {
   return tuning;
 }
 
+/// GROUP_TEST_BATCHES makes it shorter.
+std::size_t batches() {
+  const char* const given = std::getenv("GROUP_TEST_BATCHES");
+  return given != nullptr ? static_cast<std::size_t>(std::atoi(given)) : 40;
+}
+
 unsigned seeds() {
   const char* const given = std::getenv("GROUP_TEST_SEEDS");
   return given != nullptr ? static_cast<unsigned>(std::atoi(given)) : 3;
@@ -99,7 +105,7 @@ TEST_CASE("GPUs of several nodes get the serial sum's bits, whatever else moves"
       std::mt19937_64 random(seed);
       Player player(leader_of, seed, random);
       const Scenario scenario(seed, world.size(),
-                              {.batches = 40,
+                              {.batches = batches(),
                                .most_elements = 12'000,
                                .most_parts = 3,
                                .joins = true,

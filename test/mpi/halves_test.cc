@@ -5,24 +5,13 @@
 
 #include "numbers.h"
 #include "store_fixture.h"
+#include "tensors.h"
 
 using namespace tutti;
 using namespace store_test;
 using Catch::Contains;
 
 namespace {
-
-constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64,
-                            DType::i8,  DType::u8,   DType::i32, DType::i64};
-constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
-
-/// A tensor of one dimension with memory of its own, or of the store's.
-Tensor make(KVStore& store, std::size_t count, DType dtype, bool allocated = false) {
-  const Shape shape{static_cast<std::int64_t>(count)};
-  if (allocated) return store.allocate(shape, dtype);
-  const std::shared_ptr<void> memory(std::calloc(count + 1, size_of(dtype)), std::free);
-  return {memory, shape, dtype};
-}
 
 /// Values whose sums are rounded in floats, so that their order shows.
 void fill(const Tensor& tensor, std::uint64_t seed) {
@@ -62,18 +51,18 @@ struct Comparison {
 };
 
 /// A comparison's tensors and calls, under keys of its own.
-class Trial {
+class Halves {
  public:
-  Trial(KVStore& store, const Comparison& what, std::string key)
+  Halves(KVStore& store, const Comparison& what, std::string key)
       : store_(store),
         what_(what),
         key_(std::move(key)),
         own_(own_shard(store, what.count)),
-        in_(make(store, what.count, what.dtype, what.allocated)),
-        sum_(make(store, what.count, what.dtype, what.allocated)),
-        whole_(what.in_place ? in_ : make(store, what.count, what.dtype, what.allocated)),
+        in_(make_tensor(store, what.count, what.dtype, what.allocated)),
+        sum_(make_tensor(store, what.count, what.dtype, what.allocated)),
+        whole_(what.in_place ? in_ : make_tensor(store, what.count, what.dtype, what.allocated)),
         part_(what.in_place ? part_of(in_)
-                            : make(store, own_.count(), what.dtype, what.allocated)) {
+                            : make_tensor(store, own_.count(), what.dtype, what.allocated)) {
     fill(in_, what.count * 100 + static_cast<std::uint64_t>(store.rank()));
   }
 
@@ -101,24 +90,24 @@ class Trial {
 /// All at once, for on a busy machine each wait may be long: only a call that needs another's
 /// result waits for it.
 void check_all(KVStore& store, const std::vector<Comparison>& all) {
-  std::deque<Trial> trials;
+  std::deque<Halves> trials;
   for (const Comparison& each : all) {
     trials.emplace_back(store, each, std::to_string(trials.size()));
   }
-  const auto run = [&](Pending (Trial::*call)()) {
+  const auto run = [&](Pending (Halves::*call)()) {
     std::vector<Pending> pending;
     pending.reserve(trials.size());
-    for (Trial& trial : trials) pending.push_back((trial.*call)());
+    for (Halves& trial : trials) pending.push_back((trial.*call)());
     for (const Pending& each : pending) each.wait();
   };
-  run(&Trial::whole);
-  run(&Trial::first);
-  for (const Trial& trial : trials) {
+  run(&Halves::whole);
+  run(&Halves::first);
+  for (const Halves& trial : trials) {
     INFO("reduce_scatter, " << trial.what().describe());
     CHECK(trial.first_is_right());
   }
-  run(&Trial::second);
-  for (const Trial& trial : trials) {
+  run(&Halves::second);
+  for (const Halves& trial : trials) {
     INFO("allgather, " << trial.what().describe());
     CHECK(trial.second_is_right());
   }
@@ -129,8 +118,8 @@ void check_all(KVStore& store, const std::vector<Comparison>& all) {
 TEST_CASE("the two halves of every operation on every dtype give the bits of the whole") {
   auto store = make_store();
   std::vector<Comparison> all;
-  for (const DType dtype : dtypes) {
-    for (const ReduceOp op : ops) {
+  for (const DType dtype : all_dtypes) {
+    for (const ReduceOp op : all_ops) {
       for (const std::size_t count : {0U, 5U, 10'003U}) all.push_back({dtype, op, count});
     }
   }
@@ -190,11 +179,11 @@ TEST_CASE("several devices are reduced together, and each gets the result") {
   std::vector<Tensor> parts;
   std::vector<Tensor> wholes;
   for (std::uint64_t device = 0; device < 3; ++device) {
-    ins.push_back(make(*store, count, DType::f32));
+    ins.push_back(make_tensor(*store, count, DType::f32));
     fill(ins.back(), device * 50 + static_cast<std::uint64_t>(store->rank()));
-    sums.push_back(make(*store, count, DType::f32));
-    parts.push_back(make(*store, own.count(), DType::f32));
-    wholes.push_back(make(*store, count, DType::f32));
+    sums.push_back(make_tensor(*store, count, DType::f32));
+    parts.push_back(make_tensor(*store, own.count(), DType::f32));
+    wholes.push_back(make_tensor(*store, count, DType::f32));
   }
   store->pushpull("whole", ins, sums).wait();
   store->reduce_scatter("half", ins, parts).wait();
@@ -264,11 +253,11 @@ TEST_CASE("a list of keys goes in one call") {
   std::vector<Values> parts;
   std::vector<Values> wholes;
   for (const std::size_t count : {100U, 5U}) {
-    const Tensor in = make(*store, count, DType::i32);
+    const Tensor in = make_tensor(*store, count, DType::i32);
     for (std::size_t i = 0; i < count; ++i) numbers::put(in, i, static_cast<double>(i));
     ins.emplace_back(in);
-    parts.emplace_back(make(*store, own_shard(*store, count).count(), DType::i32));
-    wholes.emplace_back(make(*store, count, DType::i32));
+    parts.emplace_back(make_tensor(*store, own_shard(*store, count).count(), DType::i32));
+    wholes.emplace_back(make_tensor(*store, count, DType::i32));
   }
   store->reduce_scatter(keys, ins, parts).wait();
   store->allgather(keys, parts, wholes).wait();
@@ -279,9 +268,9 @@ TEST_CASE("a list of keys goes in one call") {
 TEST_CASE("between nodes each half sends each link what it must, and both what an allreduce does") {
   auto store = make_store();
   constexpr std::size_t count = 1 << 20;
-  const Tensor in = make(*store, count, DType::f32);
-  const Tensor whole = make(*store, count, DType::f32);
-  const Tensor part = make(*store, own_shard(*store, count).count(), DType::f32);
+  const Tensor in = make_tensor(*store, count, DType::f32);
+  const Tensor whole = make_tensor(*store, count, DType::f32);
+  const Tensor part = make_tensor(*store, own_shard(*store, count).count(), DType::f32);
   // Over all ranks.
   const auto bytes_of = [&](const auto& call) {
     const std::uint64_t before = store->counters().bytes_between_nodes;
@@ -305,9 +294,9 @@ TEST_CASE("an output or input that is no shard is refused at the call, with the 
   const int ranks = store->num_workers();
   const std::size_t count = static_cast<std::size_t>(ranks) * 4 + 1;
   const Shard own = own_shard(*store, count);
-  const Tensor whole = make(*store, count, DType::f32);
-  const Tensor wrong = make(*store, own.count() + 1, DType::f32);
-  const Tensor other = make(*store, own.count(), DType::i32);
+  const Tensor whole = make_tensor(*store, count, DType::f32);
+  const Tensor wrong = make_tensor(*store, own.count() + 1, DType::f32);
+  const Tensor other = make_tensor(*store, own.count(), DType::i32);
   const std::string elements = std::to_string(own.begin) + " to " + std::to_string(own.end);
   const std::string size = "f32 of " + std::to_string(own.count()) + " elements";
   for (const Tensor& tensor : {wrong, other}) {
@@ -328,8 +317,8 @@ TEST_CASE("halves whose shapes or calls differ between ranks are errors on every
   if (store->num_workers() == 1) return;
   const bool first = store->rank() == 0;
   const std::size_t count = first ? 100 : 200;
-  const Tensor in = make(*store, count, DType::f32);
-  const Tensor part = make(*store, own_shard(*store, count).count(), DType::f32);
+  const Tensor in = make_tensor(*store, count, DType::f32);
+  const Tensor part = make_tensor(*store, own_shard(*store, count).count(), DType::f32);
   const Error shape = error_of([&] { store->reduce_scatter("s", in, part).wait(); });
   CHECK(shape.code() == ErrorCode::mismatch);
   CHECK_THAT(shape.what(), Contains("'s'") && Contains("(100)") && Contains("(200)"));
@@ -346,8 +335,8 @@ TEST_CASE("a rank that has joined brings nothing to a reduce_scatter, and fails 
   auto store = make_store();
   const int ranks = store->num_workers();
   constexpr std::size_t count = 1001;
-  const Tensor whole = make(*store, count, DType::i32);
-  const Tensor part = make(*store, own_shard(*store, count).count(), DType::i32);
+  const Tensor whole = make_tensor(*store, count, DType::i32);
+  const Tensor part = make_tensor(*store, own_shard(*store, count).count(), DType::i32);
   for (std::size_t i = 0; i < count; ++i) numbers::put(whole, i, static_cast<double>(i));
   if (store->rank() != ranks - 1 || ranks == 1) {
     store->reduce_scatter("w", whole, part).wait();

@@ -12,15 +12,13 @@
 
 #include "numbers.h"
 #include "store_fixture.h"
+#include "tensors.h"
 
 using namespace tutti;
 using namespace store_test;
 
 namespace {
 
-constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64,
-                            DType::i8,  DType::u8,   DType::i32, DType::i64};
-constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
 constexpr std::size_t keys = 64;
 constexpr int rounds = 6;
 
@@ -60,8 +58,8 @@ std::vector<Plan> random_plans(std::mt19937_64& random, int ranks) {
   std::vector<Plan> plans(keys);
   for (Plan& plan : plans) {
     plan.broadcast = random() % 8 == 0;
-    plan.dtype = dtypes[random() % std::size(dtypes)];
-    plan.op = ops[random() % std::size(ops)];
+    plan.dtype = all_dtypes[random() % std::size(all_dtypes)];
+    plan.op = all_ops[random() % std::size(all_ops)];
     plan.root = static_cast<int>(random() % static_cast<std::uint64_t>(ranks));
     plan.count = random_count(random);
     for (int rank = 0; rank < ranks; ++rank) {
@@ -361,7 +359,7 @@ TEST_CASE("any dtype, operation, size, memory, device, order and setting gives t
   try_stores(3, random_options, [&](KVStore& store, std::mt19937_64& shared, std::mt19937_64& own) {
     exchange(store, shared, own, seen);
   });
-  CHECK(seen.size() == std::size(dtypes) * std::size(ops));
+  CHECK(seen.size() == std::size(all_dtypes) * std::size(all_ops));
 }
 
 TEST_CASE("calls end without a stall in whatever ways their ranks wait for them") {

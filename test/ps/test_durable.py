@@ -2,6 +2,9 @@
 """Servers that keep their state are killed and started again; workers check every value to the last bit.
 
     test_durable.py TUTTI_SERVER STEPS [slow]
+
+slow: every test, with more kills. test/unit/ps tries a power cut at each operation of a disk, a kill between any two
+requests, and damage to each byte of a file, on disks that are simulated.
 """
 import os
 import random
@@ -17,6 +20,7 @@ from processes import StateCase, stopped_writer_of
 SERVER, STEPS = sys.argv[1:3]
 SLOW = "slow" in sys.argv[3:4]
 SEED = 28
+AT_LENGTH = "the full tier tries it"
 
 
 class DurableCase(StateCase):
@@ -57,12 +61,15 @@ class KilledServers(DurableCase):
                                           r"\(create_timeout, TUTTI_CREATE_SECONDS\): ")
         self.assertRegex(workers[0].text, r"worker 0 goes on: server \d is back")
 
+    @unittest.skipUnless(SLOW, AT_LENGTH)
     def test_the_same_where_the_disk_comes_seconds_later_for_the_system_has_it(self):
         self.kill_again_and_again(20 if SLOW else 2, "--durable", "seconds", "5")
 
+    @unittest.skipUnless(SLOW, AT_LENGTH)
     def test_asynchronous_pushes_are_applied_once_each(self):
         self.kill_again_and_again(20 if SLOW else 2, "--durable", "each", kind="dist_async", servers=1)
 
+    @unittest.skipUnless(SLOW, AT_LENGTH)
     def test_lost_messages_and_killed_servers_together(self):
         # Who waits for what was lost makes few steps.
         self.kill_again_and_again(10 if SLOW else 2, "--durable", "each", steps_for_each=40, PS_RESEND="1",
@@ -183,6 +190,7 @@ class KilledServers(DurableCase):
 
 
 class Checkpoints(DurableCase):
+    @unittest.skipUnless(SLOW, AT_LENGTH)
     def test_a_journal_that_has_grown_is_replaced_by_a_checkpoint_in_the_background(self):
         job = self.job(servers=1, workers=1)
         server = job.start_server(0, "--state", self.folder, "--durable", "seconds", "60")
@@ -324,6 +332,7 @@ class Damage(DurableCase):
         path.write_bytes(bytes_)
         self.assertRegex(self.what_a_server_says(), rf"{path.name}.*damaged")
 
+    @unittest.skipUnless(SLOW, AT_LENGTH)
     def test_a_checkpoint_that_was_cut_is_refused_by_name(self):
         path = self.files(word="checkpoint")[0]
         for size in (path.stat().st_size - 1, 20, 0):
@@ -338,6 +347,7 @@ class Damage(DurableCase):
         path.write_bytes(bytes_)
         self.assertRegex(self.what_a_server_says(), rf"{path.name}: damaged: record \d+")
 
+    @unittest.skipUnless(SLOW, AT_LENGTH)
     def test_a_journal_without_its_checkpoint_is_not_taken_for_an_empty_state(self):
         self.files(word="checkpoint")[0].unlink()
         self.assertRegex(self.what_a_server_says(), "checkpoint .* is missing")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The check that C and Python test every promise that C++ tests."""
+"""The check that Python tests every promise that C++ tests."""
 import pathlib
 import sys
 import tempfile
@@ -16,10 +16,6 @@ TEST_CASE(
     "a store left idle uses no more than "
     "1 % of a core, everywhere") {}
 """
-C = """TESTS(store_tests, {"a rank's sum is right", sums},
-      {"a store left idle uses no more than "
-       "1 % of a core, everywhere", idle});
-"""
 PYTHON = """class Store:
     def test_a_ranks_sum_is_right(self):
     def test_a_store_left_idle_uses_no_more_than_1_of_a_core_everywhere(self):
@@ -27,26 +23,23 @@ PYTHON = """class Store:
 
 
 class Contract(unittest.TestCase):
-    def problems(self, cpp=CPP, c=C, python=PYTHON, exempt=None):
+    def problems(self, cpp=CPP, python=PYTHON, exempt=None):
         with tempfile.TemporaryDirectory() as folder, \
-                mock.patch.object(contract, "EXEMPT", {"C": {}, "Python": exempt or {}}), \
+                mock.patch.object(contract, "EXEMPT", exempt or {}), \
                 mock.patch.object(contract, "DEEPER", {}):
             root = pathlib.Path(folder)
-            for name, text in (("test/mpi/store_test.cc", cpp), ("test/mpi/c/store.c", c),
-                               ("test/python/contract_store.py", python)):
+            for name, text in (("test/mpi/store_test.cc", cpp), ("test/python/contract_store.py", python)):
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
             return list(contract.problems_of(root))
 
-    def test_sentences_that_all_languages_have_are_no_problem(self):
+    def test_sentences_that_both_languages_have_are_no_problem(self):
         self.assertEqual(self.problems(), [])
 
-    def test_a_sentence_that_a_language_lacks_is_named_with_file_and_language(self):
-        [problem] = self.problems(c=C.replace("is right", "is wrong"))
-        self.assertEqual(problem, 'test/mpi/store_test.cc: "a rank\'s sum is right": C: no test of test/mpi/c says so')
+    def test_a_sentence_that_python_lacks_is_named_with_its_file(self):
         [problem] = self.problems(python=PYTHON.replace("_everywhere", "_here"))
         self.assertEqual(problem, 'test/mpi/store_test.cc: "a store left idle uses no more than 1 % of a core, '
-                         'everywhere": Python: no test of test/python/contract_*.py says so')
+                         'everywhere": no test of test/python/contract_*.py says so')
 
     def test_an_exempt_sentence_is_tested_nowhere_and_is_one_of_the_cpp_tests(self):
         exempt = {"a rank's sum is right": "no reason"}

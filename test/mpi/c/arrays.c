@@ -10,15 +10,6 @@ size_t dtype_size(int dtype) {
   return sizes[dtype];
 }
 
-double precision(int dtype) {
-  static const int fraction_bits[] = {10, 7, 23, 52};
-  return is_integer(dtype) ? 0 : ldexp(1, -fraction_bits[dtype]);
-}
-
-int is_integer(int dtype) {
-  return dtype >= TUTTI_I8;
-}
-
 tutti_tensor* on_device(void* data, size_t count, int dtype, tutti_device device) {
   const int64_t dims[1] = {(int64_t)count};
   tutti_tensor* tensor = NULL;
@@ -45,20 +36,6 @@ array allocate_array(tutti_store* store, size_t count, int dtype) {
   CHECK_OK(tutti_store_allocate(store, dims, 1, dtype, &made.tensor));
   made.data = tutti_tensor_data(made.tensor);
   return made;
-}
-
-array part_of(const array* whole, size_t begin, size_t end) {
-  array made = {NULL, NULL, NULL, end - begin, whole->dtype};
-  made.data = (char*)whole->data + begin * dtype_size(whole->dtype);
-  made.tensor = on_device(made.data, made.count, made.dtype, CPU);
-  return made;
-}
-
-array make_shard(const tutti_store* store, size_t count, int dtype) {
-  size_t begin = 0, end = 0;
-  CHECK_OK(
-      tutti_shard(count, tutti_store_rank(store), tutti_store_num_workers(store), &begin, &end));
-  return make_array(end - begin, dtype);
 }
 
 void drop(array* gone) {

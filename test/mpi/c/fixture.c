@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <time.h>
 
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static int failures = 0;
@@ -89,16 +88,8 @@ int submit_list(tutti_store* store, how call, size_t count, const tutti_key* key
   tutti_call_options options = {0, 0};
   options.priority = call.priority;
   options.op = call.op;
-  switch (call.method) {
-    case BROADCAST:
-      return tutti_store_broadcast(store, count, keys, outs, call.root, &options, pending);
-    case REDUCE_SCATTER:
-      return tutti_store_reduce_scatter(store, count, keys, ins, outs, &options, pending);
-    case ALLGATHER:
-      return tutti_store_allgather(store, count, keys, ins, outs, &options, pending);
-    case PUSHPULL:
-      break;
-  }
+  if (call.method == BROADCAST)
+    return tutti_store_broadcast(store, count, keys, outs, call.root, &options, pending);
   return tutti_store_pushpull(store, count, keys, ins, outs, &options, pending);
 }
 
@@ -128,33 +119,4 @@ int pushpull(tutti_store* store, tutti_key key, const tutti_tensor* tensor) {
 
 int broadcast(tutti_store* store, tutti_key key, const tutti_tensor* tensor, int root) {
   return run(store, (how){.method = BROADCAST, .root = root}, key, tensor, tensor);
-}
-
-void check_error(int code, const char* key, int first, int last) {
-  const tutti_error* error = tutti_last_error();
-  CHECK(error->code == code);
-  CHECK(error->has_key && error->key.text != NULL && strcmp(error->key.text, key) == 0);
-  if (first < 0) return;
-  CHECK(error->rank_count == (size_t)(last - first + 1));
-  for (size_t i = 0; i < error->rank_count; ++i) CHECK(error->ranks[i] == first + (int)i);
-}
-
-uint64_t draw(uint64_t* state) {
-  uint64_t mixed = (*state += 0x9e3779b97f4a7c15U);
-  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
-  return mixed ^ (mixed >> 31);
-}
-
-void shuffle(uint64_t* state, size_t* order, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const size_t other = (size_t)(draw(state) % (i + 1));
-    order[i] = order[other];
-    order[other] = i;
-  }
-}
-
-void nap(int milliseconds) {
-  struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L};
-  nanosleep(&time, NULL);
 }

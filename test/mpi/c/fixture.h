@@ -36,9 +36,6 @@ typedef struct {
 
 array make_array(size_t count, int dtype); /* zeros */
 array allocate_array(tutti_store* store, size_t count, int dtype);
-array part_of(const array* whole, size_t begin, size_t end);
-/* This rank's shard of so many elements: a new array. */
-array make_shard(const tutti_store* store, size_t count, int dtype);
 void drop(array* gone);
 void drop_all(array* gone, size_t count);
 
@@ -53,9 +50,6 @@ void fill(const array* to, double value);
 size_t unlike(const array* in, double value);
 
 size_t dtype_size(int dtype);
-int is_integer(int dtype);
-/* How far a quotient may be off, relatively: one unit in the last place. */
-double precision(int dtype);
 
 /* A value that differs by rank, key and turn, so small that sums are exact in f32. */
 float value_of(int rank, size_t key, int turn, size_t i);
@@ -71,7 +65,7 @@ tutti_key numbered(int64_t number);
 
 /* One key, or several, with so many devices each. What is 0 is the default. */
 typedef struct {
-  enum { PUSHPULL, BROADCAST, REDUCE_SCATTER, ALLGATHER } method;
+  enum { PUSHPULL, BROADCAST } method;
   int op, priority, root;
 } how;
 
@@ -87,16 +81,5 @@ int run(tutti_store* store, how call, tutti_key key, const tutti_tensor* in,
 /* In place. */
 int pushpull(tutti_store* store, tutti_key key, const tutti_tensor* tensor);
 int broadcast(tutti_store* store, tutti_key key, const tutti_tensor* tensor, int root);
-
-/* The last error is this one, about this key and these ranks, from the first to the last; -1: of
- * whatever ranks. */
-void check_error(int code, const char* key, int first, int last);
-
-/* ---- The rest -------------------------------------------------------------------------------- */
-
-/* The next of a sequence of numbers that `state` starts. */
-uint64_t draw(uint64_t* state);
-void shuffle(uint64_t* state, size_t* order, size_t count); /* 0 to count - 1 */
-void nap(int milliseconds);
 
 #endif

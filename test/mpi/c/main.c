@@ -1,14 +1,11 @@
-/* dist_sync_mpi's contract through the C API, in C99: the sentences of the C++ tests
- * (scripts/checks/contract.py compares them), and some of the C interface's own. Run under mpirun
- * with any number of ranks. A word given runs only the tests whose sentences have it. */
+/* Stores, the memory of tensors and the C interface's own promises, in C99. Run under mpirun with
+ * any number of ranks. A word given runs only the tests whose sentences have it.
+ * test/unit/bindings tests that each function passes on what it gets. */
 #include <stdio.h>
 
 #include "check.h"
 
-extern const test_case store_tests[], together_tests[], error_tests[], more_error_tests[],
-    half_tests[], shard_tests[], share_tests[], group_tests[], create_error_tests[],
-    deleter_tests[], memory_tests[], peer_tests[], peer_error_tests[], random_tests[], wait_tests[],
-    interface_tests[];
+extern const test_case store_tests[], deleter_tests[], interface_tests[];
 
 static int run_table(const test_case* tests, const char* wanted) {
   int count = 0;
@@ -23,11 +20,7 @@ static int run_table(const test_case* tests, const char* wanted) {
 }
 
 int main(int argc, char** argv) {
-  static const test_case* const tables[] = {
-      store_tests,        together_tests, error_tests,  more_error_tests,
-      half_tests,         shard_tests,    share_tests,  group_tests,
-      create_error_tests, deleter_tests,  memory_tests, peer_tests,
-      peer_error_tests,   random_tests,   wait_tests,   interface_tests};
+  static const test_case* const tables[] = {store_tests, deleter_tests, interface_tests};
   int count = 0;
   for (size_t i = 0; i < sizeof tables / sizeof tables[0]; ++i)
     count += run_table(tables[i], argc > 1 ? argv[1] : "");

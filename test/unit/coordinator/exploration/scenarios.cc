@@ -58,6 +58,8 @@ struct Collector {
     all.push_back(
         {name, advanced(start, [](const World& world) { return world.all_reached(1); }), search});
   }
+  /// Of the last one.
+  void mark_large() { all.back().is_large = true; }
 };
 
 void add_negotiations(Collector& to) {
@@ -110,15 +112,18 @@ void add_replays(Collector& to) {
                    {two * 3 + other_type + two, two * 3 + Program{submit(1), wait(1)} + two});
   to.add_replaying("2 ranks, 3 keys, a new key in replay",
                    {three_first + rolling * 3 + new_key, three_first + rolling * 3 + new_key});
+  to.mark_large();
   const Program then_new = two_first + rolling_two * 2 + Program{wait(1), submit(1), submit(9)};
   to.add_replaying("3 ranks, 2 keys, escapes at once", {then_new, then_new, then_new},
                    {.remembered = true}, {.reduce = true});
+  to.mark_large();
   to.add_replaying("remembered gates, a new key in replay",
                    {two * 4 + new_key + two, two_back * 4 + new_key + two}, {.remembered = true});
   const Program large = {submit(1, 130), submit(2, 4), wait(2), wait(1)};
   const Program middle = {submit(1, 130), submit(9), wait(9), submit(2, 4), wait(1), wait(2)};
   to.add_replaying("parts, left in the middle of a tensor",
                    {large * 2 + middle, large * 2 + middle}, {.parts = true});
+  to.mark_large();
   const Program one_by_one = {submit(1), wait(1), submit(2), wait(2)};
   const Program swapped = {submit(2), wait(2), submit(1), wait(1)};
   to.add_replaying("an order that changes",
@@ -153,6 +158,7 @@ void add_deaths(Collector& to) {
   to.add(
       "a rank fails by itself, perhaps when it may leave",
       {Program{submit(1)} + leave, Program{submit(1)} + leave_or_fail, Program{submit(1)} + leave});
+  to.mark_large();
   to.add("rank 0 fails by itself, perhaps when it may leave",
          {Program{submit(1)} + leave_or_fail, Program{submit(1)} + leave});
   to.add_replaying("a death while replaying and escaping",

@@ -11,9 +11,10 @@ struct Scenario {
   std::string name;
   World start;
   Search search{};
+  bool is_large = false;  ///< whole it takes ten seconds or so; the others take less than two
 };
 
-/// Small enough to be explored in seconds.
+/// In these every seeded bug is found in seconds.
 std::vector<Scenario> quick_scenarios();
 /// Some that `Search::reduce` serves.
 std::vector<Scenario> scenarios_to_reduce();

@@ -1,0 +1,50 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kvstore/backend.h"
+
+/// The implementation of a store that exchanges nothing. It writes down what it is asked, for tests
+/// of what stands before a store.
+class RecordingStore : public tutti::Backend {
+ public:
+  /// Rank 1 of 3, on the second of 2 nodes.
+  RecordingStore();
+
+  tutti::Pending submit(const tutti::MethodCall& call) override;
+  /// A recv comes from rank 2.
+  tutti::Pending pass(const tutti::PeerRequest& request) override;
+  void configure(const tutti::SettingCall& setting) override;
+  void close() override { hear("close"); }
+  void barrier() override { hear("barrier"); }
+  int join() override;
+  tutti::Tensor allocate(const tutti::Shape& shape, tutti::DType dtype) override;
+  /// The fields are 1, 2, 3, ...
+  tutti::Counters counters() const override;
+  int num_dead_node() const override { return 4; }
+  std::vector<tutti::Choice> choices() const override;
+
+  /// Tensors that lie at this place have this name in what was heard.
+  void name(const void* place, const std::string& name) { names_[place] = name; }
+  /// What was heard since the last time, one call behind the other.
+  std::string take_heard();
+  /// The next call throws this.
+  void fail_next(const tutti::Error& error) { next_failure_ = error; }
+  /// The outcome of the next calls; until this is called, their calls are done at once.
+  void answer_by(std::shared_ptr<tutti::base::Completion> completion) {
+    outcome_ = std::move(completion);
+  }
+
+ private:
+  void hear(const std::string& what);
+  std::string describe(const tutti::Tensor& tensor) const;
+  std::string describe(std::span<const tutti::Values> lists) const;
+  tutti::Pending outcome() const;
+
+  std::map<const void*, std::string> names_;
+  std::string heard_;
+  std::optional<tutti::Error> next_failure_;
+  std::shared_ptr<tutti::base::Completion> outcome_;
+};
