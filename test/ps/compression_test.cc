@@ -146,10 +146,10 @@ TEST_CASE("compression that is wrong is refused, on all workers alike") {
              Contains("invalid_argument: gradient compression '2bit': the threshold is nan") &&
                  Contains("the threshold is 0, and must be a finite number above 0") &&
                  Contains("unsupported: gradient compression '3bit' is not known, did you mean") &&
-                 Contains("mismatch: set_gradient_compression: worker 1 gave '1bit' with") &&
+                 Contains("mismatch: set_gradient_compression: worker 1 passed '1bit' with") &&
                  Contains("invalid_argument: pushpull of key 'i': gradient compression '2bit' "
                           "takes f32, f16 and bf16, but the tensor is i32") &&
-                 Contains("set_gradient_compression('none') after the first tensor"));
+                 Contains("set_gradient_compression('none') came after the first tensor"));
 }
 
 TEST_CASE("16-bit gradients are compressed to two bits, and their error is kept in 32") {

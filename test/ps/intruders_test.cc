@@ -245,9 +245,9 @@ TEST_CASE("malformed and oversize messages of a worker end its connection alone,
   CHECK(job.ends() == std::vector<std::string>{"", ""});
   const std::string text = log.text();
   const std::string which = "of worker 0, the last one because: ";
-  CHECK_THAT(text, Contains("server 0 has closed 1 connection of worker 0: a message of") &&
+  CHECK_THAT(text, Contains("server 0 has closed 1 connection of worker 0: a message has") &&
                        Contains("(127.0.0.1:") &&
-                       Contains("2 connections " + which + "a frame of 4294967295 bytes") &&
+                       Contains("2 connections " + which + "a frame has 4294967295 bytes") &&
                        Contains("4 connections " + which) && Contains("6 connections " + which));
 }
 

@@ -248,5 +248,5 @@ TEST_CASE("a synchronous store takes no bound") {
   bounded.staleness = 1;
   CHECK_THAT(LocalJob::run_one([](KVStore&) { return "created"; }, "dist_sync", bounded),
              Contains("invalid_argument: staleness (TUTTI_STALENESS) is 1") &&
-                 Contains("ask for 'dist_async'"));
+                 Contains("create a store of type 'dist_async'"));
 }
