@@ -3,8 +3,8 @@ the sum's binary tree has in a branch. Elsewhere they have the same bits in ever
 
     test_bits.py BITS_TEST quick|all [unittest options]
 
-`quick` runs one in five of the combinations of settings, on some of the layouts. STORE_TEST_SEED chooses the values, and
-which.
+`quick` runs one in five of the combinations of settings, on some of the layouts. STORE_TEST_SEED chooses the values and
+the combinations.
 """
 import collections
 import json

@@ -166,6 +166,14 @@ Row row_of_lists(const std::string& expected, Function function) {
 }
 
 void add_exchanges(Table& table) {
+  table["tutti_store_allreduce"] = {
+      "0 pushpull 'v' 'w' in a,b+c out d,e+f root 0 priority 5 average", [](Scene& scene) {
+        Lists ins(scene, "abc");
+        Lists outs(scene, "def");
+        const int code = tutti_store_allreduce(&scene.store, 2, keys.data(), ins.values.data(),
+                                               outs.values.data(), &urgent);
+        return outcome(scene, code);
+      }};
   table["tutti_store_pushpull"] = {
       "0 pushpull 'v' 'w' in a,b+c out d,e+f root 0 priority 5 average done", [](Scene& scene) {
         Lists ins(scene, "abc");
