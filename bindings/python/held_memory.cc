@@ -10,14 +10,15 @@
 namespace tutti::python {
 namespace {
 
-void make(HeldMemory* place, nb::object owner, std::uintptr_t address, std::int64_t count,
-          const std::optional<std::string>& dtype, std::size_t element_bytes) {
+void make_held(HeldMemory* place, nb::object owner, std::uintptr_t address, std::int64_t count,
+               const std::optional<std::string>& dtype, std::size_t element_bytes) {
   void* const data = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
   new (place) HeldMemory{std::move(owner), data, Shape{count},
                          dtype ? std::optional(dtype_named(*dtype)) : std::nullopt, element_bytes};
 }
 
-constexpr const char* doc = R"(A row of elements in memory of the CPU that `owner` keeps alive.
+constexpr const char* held_memory_doc =
+    R"(A row of elements in memory of the CPU that `owner` keeps alive.
 
 The elements have a dtype by its name, or None: then calls only move them, and each has so many
 bytes. Calls keep the owner until they are done.)";
@@ -35,8 +36,8 @@ std::optional<Tensor> from_held(const HeldMemory& memory, Elements elements, Dev
 }
 
 void bind_held_memory(nb::module_& module) {
-  nb::class_<HeldMemory>(module, "HeldMemory", doc)
-      .def("__init__", &make, nb::arg("owner"), nb::arg("address"), nb::arg("count"),
+  nb::class_<HeldMemory>(module, "HeldMemory", held_memory_doc)
+      .def("__init__", &make_held, nb::arg("owner"), nb::arg("address"), nb::arg("count"),
            nb::arg("dtype").none(), nb::arg("element_bytes"));
 }
 

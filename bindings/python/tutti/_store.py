@@ -357,8 +357,8 @@ class KVStore(_core.Store):
         return self._num_dead_node()
 
     def barrier(self) -> None:
-        """Blocks until every rank has called it. With dist_sync_mpi it also waits for the arrays that began to move
-        before it; it waits for no other arrays in flight.
+        """Blocks until every rank has called it. It promises nothing about arrays in flight, which may still move when
+        it returns: wait for their Pendings.
 
         Collective. Ctrl-C interrupts the wait; for the other ranks, this rank has come all the same. Raises
         TimedOutError if some ranks do not come within key_timeout. Raises PeerLostError, AbortedError and InternalError
