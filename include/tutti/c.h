@@ -410,8 +410,8 @@ TUTTI_EXPORT int tutti_store_set_gradient_compression(tutti_store* store, const 
                                                       double threshold);
 /* Writes to `*count` how many processes of the job (scheduler, servers and workers) were lost. */
 TUTTI_EXPORT int tutti_store_num_dead_node(tutti_store* store, int* count);
-/* Collective. Blocks until every rank has called it. With `dist_sync_mpi` it also waits for the
- * tensors that began to move before it; it waits for no other tensors in flight. */
+/* Collective. Blocks until every rank has called it. It promises nothing about tensors in flight,
+ * which may still move when it returns: wait for their pendings. */
 TUTTI_EXPORT int tutti_store_barrier(tutti_store* store);
 /* Collective. A rank that has run out of data calls this. Until all ranks have joined, it adds
  * nothing to what the other ranks reduce, and an average does not count it. Blocks until all ranks

@@ -485,10 +485,10 @@ class TUTTI_EXPORT KVStore {
   /// throws `invalid_argument`. Other formats have no threshold.
   void set_gradient_compression(std::string_view kind, double threshold = 0.5);
 
-  /// Blocks until every rank has called it. With `dist_sync_mpi` it also waits for the tensors that
-  /// began to move before it; it waits for no other tensors in flight. After `key_timeout` it
-  /// throws `timeout` and names the ranks that did not come. With a parameter server the
-  /// scheduler's `key_timeout` counts.
+  /// Blocks until every rank has called it. It promises nothing about tensors in flight, which may
+  /// still move when it returns: wait for their Pendings. After `key_timeout` it throws `timeout`
+  /// and names the ranks that did not come. With a parameter server the scheduler's `key_timeout`
+  /// counts.
   void barrier();
   /// A rank that has run out of data calls this. Until every rank has joined, this rank contributes
   /// the identity of the operation (0 to a sum) to what the other ranks reduce, and `average` does
