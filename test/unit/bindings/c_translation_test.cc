@@ -391,7 +391,8 @@ void add_tensors(Table& table) {
         return outcome(scene, code) + fmt::format(" {}", tutti_tensor_bytes(tensor.handle));
       }};
   table["tutti_store_allocate_on"] = {
-      "unsupported 'allocate on gpu(3): a store of type 'recording' takes tensors on the CPU'",
+      "unsupported 'allocate on gpu(3): a store of type 'recording' takes tensors on the CPU; "
+      "allocate there, or create a store of another type, such as 'dist_sync_mpi' or 'device''",
       [](Scene& scene) {
         HeldTensor tensor;
         tutti_store_allocate_on(&scene.store, dims.data(), 2, TUTTI_F64, {TUTTI_GPU, 3},

@@ -70,7 +70,7 @@ TEST_CASE("a rank whose options nobody can read is named on every rank") {
     for (const Error& error : told(3, words)) {
       CHECK(error.code() == ErrorCode::mismatch);
       CHECK_THAT(error.what(),
-                 Contains("rank 1 tells") && Contains(version()) && Contains("version"));
+                 Contains("rank 1 sent") && Contains(version()) && Contains("version"));
     }
   }
 }
