@@ -108,9 +108,11 @@ std::vector<int> group_of(std::vector<int> ranks) {
   if (ranks.empty()) return ranks;
   std::sort(ranks.begin(), ranks.end());
   if (ranks.back() >= size) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("Options::ranks names ranks {}, but the job's ranks are 0 to {}",
-                            fmt::join(ranks, ", "), size - 1));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "the store is to be over ranks {} (Options::ranks), but the job's ranks are 0 to {}",
+            fmt::join(ranks, ", "), size - 1));
   }
   if (!std::binary_search(ranks.begin(), ranks.end(), mine)) refuse_stranger(mine, ranks);
   if (static_cast<int>(ranks.size()) == size) ranks.clear();
