@@ -1,7 +1,6 @@
 """The package's own threads, which run callbacks of calls that are done: the library's threads must not wait."""
 import functools
 import os
-import threading
 
 from tutti import _core
 
@@ -28,6 +27,7 @@ def refuse_async(callback):
 
 
 def start(queue):
+    import threading  # pylint: disable=import-outside-toplevel  # import tutti stays quick
     thread = threading.Thread(target=_run, args=(queue,), name=queue.name, daemon=True)
     thread.start()
     started.append((queue, thread))

@@ -17,7 +17,7 @@ def _check_role():
     """MXNet would serve in its import, with a server of its own, and then end the program."""
     role = os.environ.get("DMLC_ROLE", "worker")
     if role != "worker":
-        print(f"DMLC_ROLE={role} asks for a {role}, and this program is a worker; start `tutti-server` with this "
+        print(f"DMLC_ROLE={role} asks for a {role}, but this program is a worker; start `tutti-server` with this "
               "environment instead, as tutti-launch does", file=sys.stderr)
         sys.exit(2)
 
