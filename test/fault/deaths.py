@@ -19,8 +19,8 @@ RECEIVING = rf"{NOTHING}; between two ranks: recv from rank \d+ with tag 0"
 STAGES = {"start": IN_MPI, "duplicate": CREATING, "compare": CREATING, "connect": CREATING, "reserve": CREATING,
           "second": CREATING, "idle": NOTHING, "late": GRADIENT, "submitted": f"{GRADIENT}|{WEIGHT}|{NOTHING}",
           "replayed": REPLAYED, "reading": GRADIENT, "writing": GRADIENT, "broadcast": WEIGHT, "exchanged": SHARES,
-          "barrier": rf"in flight on rank \d+: a barrier|{NOTHING}", "join": NOTHING, "recv": NOTHING, "sending": NOTHING,
-          "close": CLOSING, "closing": "", "closed": ""}
+          "barrier": rf"in flight on rank \d+: a barrier|{NOTHING}", "join": NOTHING, "recv": NOTHING,
+          "sending": NOTHING, "close": CLOSING, "closing": "", "closed": ""}
 # The exit code of the rank itself, as a shell and the launcher say it; a stopped one is killed in the end.
 WAYS = {"kill": 137, "segv": 139, "abort": 134, "term": 143, "oom": 137, "terminate": 134, "exit0": 0, "exit3": 3,
         "vanish": 0, "throw": 1, "stop": 137}
