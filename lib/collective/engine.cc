@@ -143,19 +143,21 @@ Mover* Engine::start(OpenBatch& next) {
   const Batch& batch = *next.batch;
   DeviceGroup* const group =
       batch.ends != nullptr && grouping_ != nullptr ? grouping_->find(next.sequence) : nullptr;
-  if (next.way == Way::pipeline && batch.may_group && group != nullptr) next.way = Way::group;
+  if (next.way == Way::pipeline && batch.may_group && group != nullptr) {
+    next.way = Way::group;
+    return &next.pipelines->start_group_allreduce(batch, *group);
+  }
   if (next.way == Way::halves && memory_.are_all_in_arenas(next.sequence)) next.way = Way::pipeline;
   switch (next.way) {
     case Way::nothing:
     case Way::small:
+    case Way::group:
       return nullptr;
     case Way::halves:
       halves_.start(batch);
       return &halves_;
     case Way::pipeline:
       return &next.pipelines->start_allreduce(batch, next.sequence);
-    case Way::group:
-      return &next.pipelines->start_group_allreduce(batch, *group);
     case Way::broadcast:
       return &next.pipelines->start_broadcast(batch, next.sequence);
     case Way::all_to_all:

@@ -35,7 +35,7 @@ try:
 except ImportError as error:
     from tutti._missing import explained
     raise explained(error) from error
-from tutti import _binding, _callback_queues
+from tutti import _binding
 from tutti._core import ErrorCode, GpuArray, Pending
 from tutti._store import KVStore, Received
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
@@ -48,7 +48,15 @@ __all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "
 __version__ = _core.version()
 
 atexit.register(_core.outlive_interpreter)
-atexit.register(_callback_queues.stop)  # before the one above; functions that the program registers run before both
+
+
+def _stop_callbacks():
+    queues = sys.modules.get("tutti._callback_queues")  # imported when a call first has a callback
+    if queues is not None:
+        queues.stop()
+
+
+atexit.register(_stop_callbacks)  # before the one above; functions that the program registers run before both
 
 
 def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,

@@ -156,6 +156,7 @@ TEST_CASE("a description names the rank whose half, or whose sum, is not there")
 TEST_CASE("the timeline shows every stage of every chunk") {
   Node node(2, halving());
   std::vector<observe::Timeline> timelines;
+  timelines.reserve(2);
   for (int rank = 0; rank < 2; ++rank) timelines.emplace_back(std::size_t{100});
   REQUIRE_NOTHROW(node.run([&](Rank& rank) {
     observe::Timeline& timeline = timelines[static_cast<std::size_t>(rank.index)];
