@@ -103,7 +103,7 @@ class TUTTI_EXPORT KVStore {
   /// create stores, they take turns.
   ///
   /// A process that a rank starts, such as a data loader, inherits the variables by which MPI knows
-  /// the rank. Of the processes that have these variables, the first to create a `dist_sync_mpi`
+  /// the rank. The first process with these variables that creates a `dist_sync_mpi`
   /// store is the rank. The others get `unsupported`, even after the first has ended.
   ///
   /// More errors of `dist_sync_mpi`:

@@ -151,7 +151,7 @@ void Halves::sum_part(const PartRange& part_range) {
   const TensorPart& part = batch_->parts[part_range.part];
   const std::byte* const mine = own_input(part_range);
   std::byte* const theirs = slot(peer_) + part_range.before * width_;
-  // What is written around the caches cannot be copied from there.
+  // Streaming stores leave nothing in the caches from which the sum could be copied.
   const bool first_there = streaming_ || part.outs.empty();
   std::byte* const first = first_there ? theirs : output(part, part_range, width_);
   const reduce::Kernel kernel = batch_->kernel_in_node(false);

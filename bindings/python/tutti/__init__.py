@@ -119,7 +119,7 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
     MPI, this thread is MPI's main thread.
 
     A process that a rank starts (by multiprocessing or subprocess) is no rank, but inherits the variables by which MPI
-    knows the rank. Of the processes that have these variables, the first to create a dist_sync_mpi store is the rank.
+    knows the rank. The first process with these variables that creates a dist_sync_mpi store is the rank.
     Let the others pass their data to it.
 
     Raises:

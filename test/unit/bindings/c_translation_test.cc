@@ -1,6 +1,6 @@
 // Each function of tutti/c.h passes on all of its arguments, and hands out all that comes back: one
-// row each, over a store that writes down what it is asked. What the store then does is tested in
-// C++ alone.
+// row each, over a store that writes down what it is asked. The tests of C++
+// try how a real store answers.
 #include <fmt/format.h>
 
 #include <array>
@@ -154,7 +154,7 @@ struct Row {
 };
 using Table = std::map<std::string, Row>;
 
-/// Of a function with a list of keys and one of tensors for each.
+/// Makes the row of a function that takes a list of keys, and a list of tensors for each key.
 template <typename Function>
 Row row_of_lists(const std::string& expected, Function function) {
   return {expected, [function](Scene& scene) {
@@ -297,7 +297,7 @@ void add_settings(Table& table) {
       "0 close", [](Scene& scene) { return outcome(scene, tutti_store_close(&scene.store)); }};
 }
 
-/// What a store says of itself.
+/// Adds the functions that ask a store about itself.
 void add_answers(Table& table) {
   const auto number = [](int (*function)(const tutti_store*)) {
     return [function](Scene& scene) { return fmt::format("{}", function(&scene.store)); };

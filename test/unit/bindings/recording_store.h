@@ -28,7 +28,7 @@ class RecordingStore : public tutti::Backend {
 
   /// Tensors that lie at this place have this name in what was heard.
   void name(const void* place, const std::string& name) { names_[place] = name; }
-  /// What was heard since the last time, one call behind the other.
+  /// Returns the calls that the store heard since the last `take_heard`, in order.
   std::string take_heard();
   /// The next call throws this.
   void fail_next(const tutti::Error& error) { next_failure_ = error; }

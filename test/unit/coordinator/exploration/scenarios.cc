@@ -58,7 +58,7 @@ struct Collector {
     all.push_back(
         {name, advanced(start, [](const World& world) { return world.all_reached(1); }), search});
   }
-  /// Of the last one.
+  /// Marks the scenario that was added last.
   void mark_large() { all.back().is_large = true; }
 };
 

@@ -198,7 +198,8 @@ void EndingJob::start_again() {
   start(course_.victim + again, course_.victim, {registry_.has_begun() ? job_number : 0});
 }
 
-/// What the scheduler does when time limits have passed. Without one of these, nobody may wait.
+/// The scheduler acts on the time limits that have passed. No process may wait without such a
+/// limit.
 void EndingJob::let_time_pass() {
   const std::vector<int> away = registry_.servers_away();
   const bool lacks_one = has_ended_ && !is_back_ && (!registry_.is_complete() || !away.empty());
