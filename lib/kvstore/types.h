@@ -17,8 +17,8 @@ struct StoreType {
 };
 
 /// Looks up a type string, in upper or lower case. Under the launcher's mode `mpi` the synchronous
-/// `dist` names mean `dist_sync_mpi`, and the asynchronous ones are `unsupported`. Throws
-/// `invalid_argument` for an unknown name and lists those there are.
+/// `dist` names mean `dist_sync_mpi`, and the asynchronous names throw `unsupported`. Throws
+/// `invalid_argument` for an unknown name, and lists the known names.
 StoreType find_store_type(std::string_view type, LaunchMode mode);
 
 }  // namespace tutti
