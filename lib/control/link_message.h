@@ -24,7 +24,7 @@ struct LinkMessage {
 };
 
 net::Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, net::ConstBytes body);
-/// Throws `internal` on anything that `encode` would not make in a world of `size` ranks.
+/// Throws `internal` if the bytes are none that `encode` makes in a world of `size` ranks.
 LinkMessage decode_link_message(net::ConstBytes bytes, int size);
 
 inline net::Bytes sign_of_life() {
