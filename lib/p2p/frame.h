@@ -8,15 +8,15 @@
 
 namespace tutti::p2p {
 
-/// Names a send or a receive of this rank's.
+/// Names a send or a receive of this rank.
 using TransferId = std::uint64_t;
 
 /// The elements of a small tensor, on their way with a frame.
 using Payload = std::vector<std::byte>;
 
-/// A message of the protocol between two ranks, of a size that divides a ring's. The frames from
-/// one rank to another arrive in order. The elements of tensors travel beside them, those of one
-/// transfer after the other; only those of an eager send come with its frame.
+/// A message of the protocol between two ranks. Its size divides that of a ring. The frames from
+/// one rank to another arrive in order. The elements of tensors travel beside them, one transfer
+/// after the other. Only the elements of an eager send come with its frame.
 struct alignas(32) Frame {
   enum class Kind : std::uint8_t {
     announce,  ///< from the sender: this send waits for a receive
