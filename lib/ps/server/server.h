@@ -20,8 +20,8 @@
 
 namespace tutti::ps {
 
-/// The process that keeps the values of one store: server.cc is its loop, server_beginning.cc how
-/// it begins, perhaps from a state that an earlier process left.
+/// The process that keeps the values of one store. server.cc is its loop. server_beginning.cc is
+/// how it begins, perhaps from a state that an earlier process left.
 class Server {
  public:
   /// Blocks until all processes of the job are there. Throws the error that prevents that. `run`
@@ -32,9 +32,9 @@ class Server {
   void run();
   /// Tells the others why it ends, unless the store is over. Then its state is on disk.
   void end(const std::optional<std::string>& reason);
-  /// The number of keys with values here.
+  /// The number of keys that have values here.
   std::size_t keys() const { return table_ ? table_->keys() : 0; }
-  /// Only tells the others why it ends.
+  /// Tells the others why it ends, and does no more.
   void leave(const std::optional<std::string>& reason) noexcept;
 
  private:
@@ -84,7 +84,7 @@ class Server {
   ServerPost& post_;
   SchedulerLink& scheduler_;
   const std::string address_;
-  // Both listen before this server is known to any worker.
+  // Both listen before any worker knows of this server.
   base::Fd listener_;
   base::Fd near_listener_;
   const Welcome welcome_;

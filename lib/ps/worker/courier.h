@@ -28,11 +28,12 @@ class Courier {
  public:
   Courier(Worker& worker, const Job& job, const Options& options, Membership& membership);
 
-  /// Blocks until all nodes are there and all servers reached.
+  /// Blocks until all nodes are there and all servers are reached.
   Welcome join(bool asynchronous, int staleness);
-  /// The thread. When something ends the job for this worker, all calls fail with that.
+  /// The function of the thread. If something ends the job for this worker, all calls fail with
+  /// that error.
   void run() noexcept;
-  /// How many it knows of.
+  /// The number of keys that it knows.
   std::size_t keys() const { return placed_.size(); }
   void abandon();
 
@@ -78,7 +79,7 @@ class Courier {
   std::string awaited_by_queue() const;
   std::string under_way() const;
   void give_up_waiting();
-  /// False: not yet, its keys are not placed.
+  /// Sends the calls of the list. Returns false if their keys are not placed yet.
   bool send(TaskList& list);
   bool send(const Barrier& barrier);
   bool send(Change& change);
@@ -120,7 +121,8 @@ class Courier {
   std::vector<Welcome::ServerAddress> places_;  ///< of the servers
   std::vector<std::unique_ptr<ConnectionToServer>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
-  /// The last request to a server that it has to read, and the last that the scheduler was told.
+  /// The number of the last request that a server has to read, and of the last one that the
+  /// scheduler was told.
   struct Recalled {
     std::uint64_t last = 0;
     std::uint64_t said = 0;
@@ -135,7 +137,7 @@ class Courier {
   std::set<Key> asked_;          ///< keys whose placement is on its way
   bool all_are_placed_ = false;  ///< the scheduler has told of all there are
   std::deque<WorkItem> queue_;
-  /// The front of the queue, which cannot be sent yet.
+  /// The call at the front of the queue, which cannot be sent yet.
   struct HeldUp {
     bool by_scheduler = false;  ///< has yet to say where values are; else servers read too little
     base::Clock::time_point since{};
