@@ -7,12 +7,12 @@
 
 namespace tutti::observe {
 
-/// The calls and batches of a recording, each with its times: what `history_of` makes of the
-/// events. Times are ns on the rank's steady clock.
+/// The calls and batches of a recording, each with its times, as `history_of` makes them of the
+/// events. Times are in ns on the rank's steady clock.
 struct History {
   static constexpr std::int64_t never = -1;
 
-  /// How a call or batch ended; `unfinished` if it had not when the recording ended.
+  /// How a call or batch ended. `unfinished` if it had not ended when the recording did.
   enum class Outcome : std::uint8_t { well, failed, withdrawn, unfinished };
 
   struct Call {

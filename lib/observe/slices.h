@@ -24,11 +24,11 @@ struct TraceSlice {
   static constexpr std::uint64_t no_gate = ~std::uint64_t{0};
 };
 
-/// Category of the slices in the row of gates, except the withdrawn ones.
+/// The category of the slices in the row of gates, except the withdrawn ones.
 constexpr const char* gates_category = "gates";
 
-/// Identifies a row. Rows sort as they are shown: the executor's, the gates', then those of each
-/// key together.
+/// Identifies a row. Rows sort in the order in which they are shown: the executor's row, the gates'
+/// row, then the rows of each key.
 struct RowId {
   enum class Kind : std::uint8_t { executor, gates, call, stage };
 
@@ -47,7 +47,7 @@ struct RowId {
 
 using Slices = std::map<RowId, std::vector<TraceSlice>>;
 
-/// Makes slices of the recorded events. On a row they follow one another or enclose one another; on
+/// Makes slices of the recorded events. On a row they follow one another or enclose one another. On
 /// a call's row they come in the order agree, turn, gate, held, move.
 Slices slices_of(const Timeline& timeline);
 

@@ -14,7 +14,7 @@ struct KeptFailure {
   std::exception_ptr error;
 };
 
-/// A lost rank fails every key in flight with words of its own.
+/// A lost rank fails every key in flight, each with a text of its own.
 constexpr std::size_t most_kept = 1024;
 
 struct Failures {
@@ -23,7 +23,7 @@ struct Failures {
   bool was_told = false;                 ///< of any; guarded by mutex
 };
 
-/// Never destroyed: the engine's threads use it until the process ends.
+/// The object is never destroyed, because the engine's threads use it until the process ends.
 Failures& failures() {
   static auto* const all = new Failures;
   return *all;
