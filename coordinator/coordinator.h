@@ -129,7 +129,7 @@ class Coordinator {
   Planner planner_;
   PlanLog log_;
   std::uint64_t bytes_unacknowledged_ = 0;
-  std::vector<Agreement> agreements_;  ///< to be announced with the next plan
+  std::vector<Agreement> agreements_;  ///< the next plan announces them
   CycleFinder cycles_;
   std::optional<Cycle> replay_;    ///< replayed, or to be once all have stopped
   std::uint64_t replay_from_ = 0;  ///< its batch that is this epoch's first

@@ -58,9 +58,10 @@ class CycleFinder {
 
  private:
   struct Use {
-    std::uint64_t sum = 0;    ///< of all keys' hashes up to here: equal for equal multisets
+    /// Of the hashes of all keys before here; equal for lists with the same keys.
+    std::uint64_t sum = 0;
     std::size_t batches = 0;  ///< recorded up to here
-    std::size_t parts = 0;    ///< in these
+    std::size_t parts = 0;    ///< in these batches
     bool cut = false;         ///< nothing is partly planned here
     std::size_t period = 0;   ///< uses since this key's last; 0: none
   };

@@ -26,7 +26,7 @@ struct ReadyCall {
   KeyId id = 0;
   std::int32_t priority = 0;
   Round round = 0;
-  Time age{};  ///< since the user's call, so that a wait is counted across epochs
+  Time age{};  ///< the time since the user's call, so that a wait is counted across epochs
   friend bool operator==(const ReadyCall&, const ReadyCall&) = default;
 };
 

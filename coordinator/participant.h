@@ -138,7 +138,7 @@ class Participant {
     Round next_round = 0;
     std::optional<CallState> call;
     std::vector<KeyId> ids;  ///< of its agreed signatures
-    Time usual_wait{};       ///< from submit to gate when last negotiated
+    Time usual_wait{};       ///< the time from submit to gate, when the key was last negotiated
   };
   struct KnownId {
     Slot slot = 0;
@@ -150,7 +150,7 @@ class Participant {
   };
   struct TrackedBatch {
     LocalBatch local;
-    std::vector<PartOwner> owners;  ///< beside planned.parts
+    std::vector<PartOwner> owners;  ///< the owner of each part in planned.parts
     bool acknowledge = false;
     bool closed = false;
     Time entered_at{};
@@ -256,8 +256,8 @@ class Participant {
 
   std::vector<PlanBatch> cycle_;   ///< empty: negotiating
   std::size_t cursor_ = 0;         ///< the next batch in it
-  std::size_t ready_parts_ = 0;    ///< of that batch, found ready
-  bool lacks_next_ = false;        ///< that batch needs a call that is not here
+  std::size_t ready_parts_ = 0;    ///< how many parts of that batch were found ready
+  bool lacks_next_ = false;        ///< whether that batch needs a call that is not here
   std::vector<bool> in_cycle_;     ///< by KeyId
   std::optional<Slot> deviation_;  ///< a call that the cycle never serves
   struct Wait {

@@ -48,7 +48,7 @@ class Gathering {
 
  private:
   Round round_ = 0;
-  std::vector<std::uint16_t> votes_;  ///< by rank: 0, or 1 + the index that it passed
+  std::vector<std::uint16_t> votes_;  ///< by rank: 0, or the index that the rank passed plus 1
   int count_ = 0;
   Time since_{};  ///< the first arrival
   std::vector<Tombstone> tombstones_;

@@ -94,7 +94,7 @@ struct LocalBatch {
   int root = 0;
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
-  int active_ranks = 0;  ///< ranks that contribute: what `average` divides by
+  int active_ranks = 0;  ///< the ranks that contribute; `average` divides by their number
   std::vector<LocalPart> parts;
   friend bool operator==(const LocalBatch&, const LocalBatch&) = default;
 };

@@ -15,7 +15,7 @@ namespace {
 
 /// The number of NaNs and infinities of a tensor, and the first of them.
 struct NonFinite {
-  std::size_t count = 0;  ///< of elements that are not finite
+  std::size_t count = 0;  ///< the number of elements that are not finite
   std::size_t first = 0;  ///< index of the first
   std::string_view what;  ///< the kind of the first: "inf", "-inf" or "NaN"
 };

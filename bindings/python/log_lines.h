@@ -21,7 +21,7 @@ class LogLines {
     int rank;
     std::string text;
     std::chrono::steady_clock::time_point at;
-    bool is_shown;  ///< on stderr already
+    bool is_shown;  ///< whether the line is already on stderr
   };
 
   /// Takes a line. Returns whether `logging` gets it. Errors also go to stderr, because the process

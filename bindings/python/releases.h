@@ -16,11 +16,11 @@ using Borrowed = nb::ndarray<nb::ro>;
 /// holds a lock, so it must not wait for the GIL there. The arrays then go on a list (this is a
 /// `QuickDeleter`), and the next thread that has the GIL drops them.
 struct HeldArrays {
-  std::vector<nb::object> objects;  ///< that own their memory themselves
+  std::vector<nb::object> objects;  ///< objects that own their memory themselves
   std::vector<Borrowed> borrowed;
   std::shared_ptr<int>
       source;  ///< for a recv: where the store writes the rank that has sent the array
-  HeldArrays* next = nullptr;  ///< on that list
+  HeldArrays* next = nullptr;  ///< the next one on that list
 };
 
 std::shared_ptr<HeldArrays> make_arrays();

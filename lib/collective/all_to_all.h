@@ -109,8 +109,10 @@ class AllToAll final : public Mover {
   HostEnds host_;
   Ends* ends_ = nullptr;  ///< the batch's
   Chunks chunks_;
-  std::vector<std::size_t> sent_from_;    ///< by receiver: where its share begins in the input
-  std::vector<std::size_t> received_at_;  ///< by sender: where its share begins in the output
+  /// By receiver: the place in the input where its share begins.
+  std::vector<std::size_t> sent_from_;
+  /// By sender: the place in the output where its share begins.
+  std::vector<std::size_t> received_at_;
   CopyStage in_;
   CopyStage out_;
   std::uint64_t done_ = 0;  ///< chunks that are copied out here, and sent

@@ -139,7 +139,7 @@ class Allreduce final : public Mover {
   Cursor sum_;
   CopyStage out_;
   std::uint64_t exchanged_ = 0;
-  std::vector<Route::Flag> left_out_;  ///< to be raised when they are next
+  std::vector<Route::Flag> left_out_;  ///< flags to raise when their turn comes
   std::vector<const void*> sources_;
   std::vector<void*> outputs_;
   std::vector<Ends::PieceIn> pieces_in_;

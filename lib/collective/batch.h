@@ -67,8 +67,10 @@ struct Batch {
   /// The bytes of the whole tensors to which the parts belong. If they exceed the caches, results
   /// are written by non-temporal stores. That changes no bit of the result.
   std::size_t whole_bytes = 0;
-  Rows rows;      ///< sharded only: what moves of the batch's one part, the whole tensor
-  Shares shares;  ///< all_to_all only: what moves; its one part has the whole input and output
+  /// Sharded batches only: the rows that move; the batch's one part is the whole tensor.
+  Rows rows;
+  /// All_to_all only: the shares that move; its one part has the whole input and output.
+  Shares shares;
   /// The ends that copy between the tensors and staging memory. They outlive the batch. If they are
   /// null, the tensors lie in this process's memory. Either all ranks have such ends for a batch,
   /// or none.
@@ -105,7 +107,7 @@ struct Batch {
 /// The elements of one part that lie in a given range of the batch's vector.
 struct PartRange {
   std::size_t part = 0;    ///< its index
-  std::size_t first = 0;   ///< where they begin in the part
+  std::size_t first = 0;   ///< the element of the part at which they begin
   std::size_t count = 0;   ///< at least 1
   std::size_t before = 0;  ///< elements of the range that come before them
 };

@@ -37,9 +37,9 @@ class ChunkLayout {
 
   /// Elements that lie together both in the chunk and in the vector.
   struct ChunkRange {
-    std::size_t at = 0;  ///< where they begin in the chunk
+    std::size_t at = 0;  ///< the element of the chunk at which they begin
     topology::Range range;
-    int rank = -1;  ///< sharded only: whose they are
+    int rank = -1;  ///< sharded batches only: the rank to which they belong
   };
   /// Calls `visit(range)` for each such range within `part`, which holds elements of a chunk, in
   /// order.
@@ -73,9 +73,10 @@ class ChunkLayout {
   std::vector<std::size_t> first_;        ///< by lane and node: the position of the first rank
 
   bool sharded_ = false;
-  Chunks chunks_;  ///< of elements; sharded: of rows
+  Chunks chunks_;  ///< in elements; for sharded batches, in rows
   Rows rows_;
-  std::vector<std::size_t> shorter_;  ///< by position: how many columns before it lack the last row
+  /// By position: the number of columns before it that lack the last row.
+  std::vector<std::size_t> shorter_;
   std::vector<topology::Range> blocks_;
 };
 

@@ -34,7 +34,7 @@ class DeviceQueue {
   cuda::Stream stream_;
   Mark marked_ = 0;
   Mark over_ = 0;
-  std::deque<cuda::EventPool::Pooled> under_way_;  ///< of the marks above `over_`
+  std::deque<cuda::EventPool::Pooled> under_way_;  ///< the events of the marks above `over_`
 };
 
 }  // namespace tutti::collective

@@ -56,7 +56,7 @@ class Exchange {
   enum class Phase : std::uint8_t { idle, gather, reduce_scatter, allgather };
   /// Memory that MPI may need for longer than the exchange lives.
   struct Buffers {
-    std::vector<std::byte> inbox;   ///< what arrives, by sender
+    std::vector<std::byte> inbox;   ///< data that arrives, by sender
     std::vector<std::byte> narrow;  ///< the shard in its wire format
   };
 
@@ -83,8 +83,8 @@ class Exchange {
   Phase phase_ = Phase::idle;
   reduce::Kernel kernel_{DType::f32, DType::f32};
   std::size_t width_ = 4;
-  std::byte* wide_ = nullptr;   ///< where the result goes when it travels narrowed
-  std::byte* shard_ = nullptr;  ///< what travels
+  std::byte* wide_ = nullptr;   ///< the place of the result, if it travels narrowed
+  std::byte* shard_ = nullptr;  ///< the elements that travel
   std::size_t count_ = 0;
   std::vector<topology::Range> blocks_;  ///< of the shard, by owner
   bool halfway_ = false;                 ///< the first half alone is wanted

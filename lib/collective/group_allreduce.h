@@ -115,8 +115,8 @@ class GroupAllreduce final : public Mover {
   const cuda::Event* complete_ = nullptr;  ///< the input's event that was found done last
   bool awaits_input_ = false;
   CopyStage scatter_;
-  CopyStage sum_;                ///< with an exchange: until the sum is on the host
-  std::uint64_t exchanged_ = 0;  ///< and, with an exchange, on their way up
+  CopyStage sum_;                ///< with an exchange, a chunk is over when its sum is on the host
+  std::uint64_t exchanged_ = 0;  ///< with an exchange, they are also on their way up
   CopyStage up_;
   CopyStage gather_;
   std::vector<DeviceGroup::Send> sends_;

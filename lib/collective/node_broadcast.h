@@ -39,7 +39,7 @@ class NodeBroadcast {
   const int tag_;
   std::span<std::byte> chunk_;
   std::vector<int> children_;
-  std::vector<mpi::Requests::Id> receives_;  ///< of all messages; none at the first stop
+  std::vector<mpi::Requests::Id> receives_;  ///< for all messages; empty at the first stop
   std::size_t here_ = 0;                     ///< messages that have arrived and are being forwarded
   std::vector<mpi::Requests::Id> sends_;
   std::uint64_t bytes_sent_ = 0;

@@ -35,8 +35,8 @@ class Piggyback {
   struct Load {
     Kind kind = Kind::none;
     std::span<const std::byte> block;  ///< equally long on every node
-    reduce::Kernel kernel{};           ///< summed: of equal dtypes; the last sum divides
-    std::size_t root = 0;              ///< passed on: whose block
+    reduce::Kernel kernel{};           ///< for `summed`; of equal dtypes; the last sum divides
+    std::size_t root = 0;              ///< for `passed_on`: the node of the block
   };
 
   struct Round {

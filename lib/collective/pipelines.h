@@ -60,7 +60,7 @@ class Pipelines {
   Broadcast broadcast_;
   AllToAll all_to_all_;
   std::uint64_t chunks_ = 0;  ///< of all batches started
-  std::size_t turn_ = 0;      ///< which of each two takes the next allreduce
+  std::size_t turn_ = 0;      ///< which one of each pair takes the next allreduce
 };
 
 }  // namespace tutti::collective

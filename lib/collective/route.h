@@ -64,7 +64,7 @@ Way choose_way(const Batch& batch, const Site& site);
 struct Route {
   enum class CopyIn : std::uint8_t {
     none,
-    staging,      ///< what other ranks sum, to this rank's staging buffer
+    staging,      ///< the part that other ranks sum goes to this rank's staging buffer
     whole_chunk,  ///< the same, and the input to this rank's own slice, too
     column,       ///< an allgather: this rank's column, to the result slot
     result,       ///< the whole chunk, to the result slot: there is nobody to sum it with
@@ -83,15 +83,15 @@ struct Route {
   enum class Exchange : std::uint8_t { none, allreduce, reduce_scatter, allgather };
   enum class CopyOut : std::uint8_t {
     none,
-    result,    ///< from the result slots
-    in_place,  ///< an allgather: from the ranks' inputs, which lie in arenas
+    result,    ///< copies out of the result slots
+    in_place,  ///< an allgather copies out of the ranks' inputs, which lie in arenas
   };
   using Flag = shm::Flag shm::RankBlock::*;
 
   CopyIn copy_in = CopyIn::none;
   Sum sum = Sum::none;
   SumTo sum_to = SumTo::result;
-  bool sums_whole_chunk = false;  ///< not only this rank's slice
+  bool sums_whole_chunk = false;  ///< whether this rank sums more than its slice
   bool own_in_place = true;       ///< this rank's own input is summed from where it lies
   Exchange exchange = Exchange::none;
   bool delivers = false;  ///< after the exchange the lane writes its slice to all outputs

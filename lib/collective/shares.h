@@ -14,7 +14,7 @@ struct Shares {
   std::span<const std::size_t> counts;  ///< elements, by sender and then by receiver
   int ranks = 0;
   std::size_t length = 0;
-  topology::Range stretch;  ///< what moves of the length
+  topology::Range stretch;  ///< the part of the length that moves
 
   std::size_t count(int from, int to) const {
     return counts[static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) +

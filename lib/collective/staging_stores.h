@@ -75,7 +75,7 @@ class StagingStores {
 
   const Pacing pacing_;
   std::size_t bytes_a_piece_ = 0;
-  bool around_ = false;  ///< the faster way, as far as is known
+  bool around_ = false;  ///< whether it is faster to go around the caches, as measured last
   bool last_around_ = false;
   std::uint64_t copies_ = 0;
   Pace into_caches_;

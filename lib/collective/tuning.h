@@ -12,7 +12,7 @@ struct Machine {
   /// The bytes of the shared last-level cache on which the ranks can count. The smallest of all
   /// nodes.
   std::size_t cache_bytes = 0;
-  int processors = 1;  ///< that ranks of this node may run on, together
+  int processors = 1;  ///< on which ranks of this node may run, all together
 
   bool crowded(const topology::Topology& topology) const {
     return topology.local_size() > processors;

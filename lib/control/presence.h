@@ -45,7 +45,7 @@ class Presence {
   bool has_yet_to_come(int rank) TUTTI_EXCLUDES(mutex_);
 
   struct Lost : FailedRank {
-    bool stopped = false;  ///< else its process ended
+    bool stopped = false;  ///< whether it is stopped; otherwise its process has ended
   };
   /// Takes in the processes that have come since the last call. Returns the first process that has
   /// ended, or that has been stopped without a break for `stopped_for`. That limit is
@@ -101,7 +101,7 @@ class Presence {
   const int size_;
   const int on_machine_;
   const PidFiles pid_files_;
-  Creations creations_;  ///< after `pid_files_`: of the process that is the rank alone
+  Creations creations_;  ///< comes after `pid_files_`, which checks that this process is the rank
   base::Mutex mutex_{5};
   base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);

@@ -24,7 +24,8 @@ using base::Clock;
 
 struct OwnEnd {
   base::Fd watched;  ///< for others: readable when this process has ended
-  base::Fd held;     ///< what ends with it, where that is not the process itself
+  /// A descriptor that ends with this process, if `watched` is not the process itself.
+  base::Fd held;
 };
 
 /// If there are no pidfds, the other ranks watch a pipe. A child that was forked from this process

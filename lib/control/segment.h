@@ -19,7 +19,7 @@ struct RankSlot {
   /// Set when the rank has left the store by agreement. From then on its end is no loss.
   std::atomic<std::uint32_t> departed{0};
   net::RingCursors up;    ///< from the rank to the collector of the node's messages
-  net::RingCursors down;  ///< and back
+  net::RingCursors down;  ///< from the collector to the rank
 };
 
 /// The control segment of a node: doorbells, heartbeats, mailboxes and the node's loss. A new

@@ -70,7 +70,7 @@ class Registration {
 /// The place of memory, as the driver knows it.
 struct Location {
   enum class Kind : std::uint8_t {
-    host,     ///< also what the driver does not know
+    host,     ///< also memory that the driver does not know
     device,   ///< of one GPU
     managed,  ///< CUDA moves it between host and device
   };

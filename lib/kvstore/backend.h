@@ -112,7 +112,7 @@ struct MethodCall {
 struct PeerRequest {
   Method method = Method::send;
   const Tensor& tensor;
-  int peer = 0;  ///< recv: also `any_rank`
+  int peer = 0;  ///< for a recv also `any_rank`
   int tag = 0;
   int* source = nullptr;  ///< recv only; may be null
 };

@@ -8,7 +8,7 @@ namespace {
 struct Wording {
   std::string_view variable;
   const char* name;
-  const char* zero;  ///< what 0 means
+  const char* zero;  ///< the meaning of 0
 };
 
 constexpr Wording wordings[] = {

@@ -22,7 +22,7 @@ Options options_from(const Environment& environment);
 
 /// A variable that sets a field of Options.
 struct OptionVariable {
-  std::string_view field;    ///< of Options: "key_timeout"
+  std::string_view field;    ///< the name of the field of Options: "key_timeout"
   std::string_view name;     ///< empty: the program alone sets it
   std::string_view accepts;  ///< for messages: "0, 1, true or false"
   /// Returns false if the value is not usable.

@@ -13,7 +13,7 @@ enum class Family : std::uint8_t { collective, parameter_server, local, device, 
 struct StoreType {
   std::string name;  ///< in lower case, as `KVStore::type` returns it
   Family family;
-  bool asynchronous = false;  ///< of a parameter server
+  bool asynchronous = false;  ///< whether it is a type with a parameter server
 };
 
 /// Looks up a type string, in upper or lower case. Under the launcher's mode `mpi` the synchronous

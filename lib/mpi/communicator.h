@@ -16,7 +16,7 @@ struct Stamp {
   int attempt = 0;
   int step = 0;
   int stores = 0;
-  int round = 0;  ///< which message of the all_gather; it fills this in
+  int round = 0;  ///< the number of the message of the all_gather, which fills this in
 };
 
 /// A communicator of tutti's own over all processes. Movable. The destructor frees it, unless it

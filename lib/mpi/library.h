@@ -29,8 +29,9 @@ struct Launched {
   std::string name_space;  ///< the MPI launcher's name for it
   int rank = 0;            ///< in MPI_COMM_WORLD
   int size = 1;
-  std::string folder{};  ///< on this machine, removed with the job; empty: none
-  int on_machine = 0;    ///< how many of the ranks run on this machine; 0: not known
+  /// A folder on this machine that is removed with the job; empty: there is none.
+  std::string folder{};
+  int on_machine = 0;  ///< the number of ranks that run on this machine; 0: not known
 };
 std::optional<Launched> launched();
 

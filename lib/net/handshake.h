@@ -18,7 +18,7 @@ struct ProvenPeer {
   base::Fd socket;
   Secret send_key{};
   Secret receive_key{};
-  bool encrypts = false;  ///< what is sent over it
+  bool encrypts = false;  ///< whether messages over it are encrypted
 };
 
 /// The identity of this end. `purpose` distinguishes kinds of listeners: a proof for one kind is

@@ -49,7 +49,8 @@ class Intake {
   FrameOpener opener_;
   std::uint64_t frames_ = 0;
   bool drained_ = false;
-  std::vector<Parcel> complete_;  ///< from `first_` to `end_`; others keep memory for later ones
+  /// The complete ones are from `first_` to `end_`; the others keep memory for later ones.
+  std::vector<Parcel> complete_;
   std::size_t first_ = 0;
   std::size_t end_ = 0;
   /// The large message under way: how much of its body has been checked, and the frame that is

@@ -11,7 +11,7 @@ namespace tutti::net {
 /// Bytes on their way to a socket, which stay where they are until they are written.
 struct Slice {
   ConstBytes bytes;
-  std::shared_ptr<const void> keeper{};  ///< keeps them; none: whoever queued them does
+  std::shared_ptr<const void> keeper{};  ///< keeps the bytes; if it is empty, the caller keeps them
 };
 
 /// A slice that keeps its bytes itself.

@@ -19,7 +19,8 @@ struct History {
     std::uint32_t key = 0;  ///< index in Timeline::rows
     CollectiveKind kind = CollectiveKind::allreduce;
     std::int64_t submitted = never;
-    std::int64_t planned = never;  ///< when its first batch was planned; never: in replay
+    /// The time at which its first batch was planned; `never` in replay.
+    std::int64_t planned = never;
     std::int64_t entered = never;  ///< when it entered its first batch's gate
     std::int64_t end = never;
     Outcome outcome = Outcome::unfinished;

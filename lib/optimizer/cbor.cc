@@ -76,7 +76,8 @@ class Walk {
 
   std::span<const std::uint8_t> rest_;
   const std::size_t deepest_;
-  std::vector<std::uint64_t> to_come_;  ///< of each array and object that is open, and of the whole
+  /// The parts still to come: of each array and object that is open, and of the whole.
+  std::vector<std::uint64_t> to_come_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace tutti::optimizer {
 struct Step {
   double learning_rate = 0;
   double wd = 0;
-  std::int64_t updates = 0;  ///< of this key, this one included
+  std::int64_t updates = 0;  ///< the number of updates of this key, including this one
 };
 
 /// The arrays of an update. All have `count` elements.

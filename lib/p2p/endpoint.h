@@ -50,7 +50,7 @@ struct Take {
 /// The call is over.
 struct TransferDone {
   TransferId call = 0;
-  int peer = any_peer;  ///< where a receive's elements came from
+  int peer = any_peer;  ///< the rank from which a receive's elements came
   std::optional<Error> error{};
 };
 using TransferAction = std::variant<Post, MoveOut, MoveIn, Take, TransferDone>;
@@ -149,7 +149,7 @@ class Endpoint {
     TransferId call = 0;
     Envelope envelope;
     SessionTime since{};
-    int from = any_peer;  ///< whose send it has met
+    int from = any_peer;  ///< the rank whose send it has met
     std::uint64_t number = 0;
     SessionTime met_at{};
     /// The elements of an eager send that this receive has met. They are kept until the sender says
@@ -162,7 +162,7 @@ class Endpoint {
   struct Arrival {
     int from = 0;
     Frame frame;
-    Payload elements;  ///< of an eager send
+    Payload elements;  ///< those of an eager send
     SessionTime posted_after{};
   };
 
@@ -212,7 +212,7 @@ class Endpoint {
   std::deque<Arrival> arrivals_;  ///< in the order of arrival
   std::size_t kept_bytes_ = 0;    ///< with them
   EagerSends eager_sends_;
-  GivenUp given_up_sends_;     ///< to this rank, by others
+  GivenUp given_up_sends_;     ///< sends to this rank that other ranks gave up
   GivenUp given_up_receives_;  ///< by this rank
   bool closing_ = false;
   bool left_ = false;

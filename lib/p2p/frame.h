@@ -21,12 +21,12 @@ struct alignas(32) Frame {
   enum class Kind : std::uint8_t {
     announce,  ///< from the sender: this send waits for a receive
     eager,     ///< from the sender: this send waits for a receive, and its elements are here
-    ready,     ///< from the receiver: a receive has come for it
-    refuse,    ///< from the receiver: one has come that wants `count` elements of `dtype`
+    ready,     ///< from the receiver: a receive has come for this send
+    refuse,    ///< from the receiver: a receive has come that wants `count` elements of `dtype`
     expired,   ///< from the receiver: the receive for it was given up before
     dropped,   ///< from the receiver: no receive gets this eager send, which the sender took back
-    go,        ///< from the sender: its elements come next; of an eager send: they may be taken
-    done,      ///< from the receiver: they have arrived
+    go,        ///< from the sender: its elements come next; those of an eager send may be taken
+    done,      ///< from the receiver: the elements have arrived
     withdraw,  ///< from the sender: no receive came in time
     cancel,    ///< from the sender: it closes its store
     left,      ///< nothing more comes from this rank

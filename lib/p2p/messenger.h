@@ -63,7 +63,7 @@ class Messenger {
 
  private:
   struct Data {
-    std::span<std::byte> memory;  ///< of a send: only read
+    std::span<std::byte> memory;  ///< the memory of a send is only read
     bool between_nodes = false;
   };
 

@@ -23,8 +23,8 @@ namespace tutti::reduce {
 
 /// The reduction of one element.
 struct Kernel {
-  DType in;   ///< of the sources
-  DType out;  ///< of the destination: `in`, or f32 for 16-bit floats, or back
+  DType in;   ///< the dtype of the sources
+  DType out;  ///< the dtype of the destination: `in`, or f32 for 16-bit floats, or the reverse
   ReduceOp op = ReduceOp::sum;
   /// `average` divides the sum by it, before rounding to `out`. This is a true division: by a
   /// double in f64, and by the nearest float in f16, bf16 and f32. Integers take a whole number of

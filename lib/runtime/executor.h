@@ -34,7 +34,7 @@ struct Tally {
   std::atomic<std::size_t> engine_bytes{0};      ///< held by the engine
   std::atomic<std::size_t> device_bytes{0};      ///< staging memory for tensors on a GPU
   std::atomic<std::size_t> peer_bytes{0};        ///< held for calls between two ranks
-  std::atomic<std::uint64_t> bytes_to_peers{0};  ///< in such calls, between nodes
+  std::atomic<std::uint64_t> bytes_to_peers{0};  ///< bytes of such calls between nodes
 
   /// Counts a completed call.
   void count(const coordinator::Signature& signature);
@@ -44,8 +44,9 @@ struct Tally {
 /// only the callbacks. It may block, or call the store.
 struct Due {
   std::shared_ptr<base::Completion> completion;
-  TensorCall* call = nullptr;  ///< not settled yet, for its tensors go first; null: it is
-  std::exception_ptr error;    ///< to settle it with
+  /// The call to settle after its tensors are gone; null: it is settled.
+  TensorCall* call = nullptr;
+  std::exception_ptr error;  ///< the error with which to settle it
 
   void run();
 };
@@ -237,9 +238,9 @@ class Executor {
   /// The batches in the order of the plan: first those that move data, and then at most one whose
   /// gate is open.
   std::vector<std::unique_ptr<RunningBatch>> running_;
-  std::vector<std::unique_ptr<RunningBatch>>
-      spare_;               ///< to be used again, with the memory they have
-  std::size_t moving_ = 0;  ///< of `running_`, from its front
+  /// Batches to be used again, with the memory that they have.
+  std::vector<std::unique_ptr<RunningBatch>> spare_;
+  std::size_t moving_ = 0;  ///< the number of batches at the front of `running_` that move
   observe::FlightRecorder recorder_;
   const coordinator::Time stall_time_;
   const coordinator::Time key_timeout_;
@@ -247,7 +248,7 @@ class Executor {
   coordinator::Time last_move_{0};
   FlushTimer flush_timer_;   ///< of MPI between nodes; nothing on one
   bool moved_ = false;       ///< something, in the last pass
-  bool gate_moved_ = false;  ///< in the last pass, though it did not close
+  bool gate_moved_ = false;  ///< whether a gate moved in the last pass, though it did not close
   std::vector<Due> dues_;
   bool finished_ = false;
   bool loss_told_ = false;

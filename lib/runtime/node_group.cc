@@ -107,7 +107,8 @@ struct NodeGroup::Job {
   std::atomic<State> state{State::making};
   std::atomic<const char*> doing{"starting"};
   std::atomic<bool> stop{false};
-  std::atomic<bool> aborts{false};  ///< at the end; else it waits for the communicator's work
+  /// Whether it aborts at the end; otherwise it waits for the communicator's work.
+  std::atomic<bool> aborts{false};
   std::atomic<std::size_t> device_bytes{0};
   std::optional<cuda::NcclComm> comm{};
   std::shared_ptr<void> equipment{};

@@ -22,8 +22,8 @@ struct PeerCall {
 
   const bool sends;
   const p2p::Envelope envelope;
-  int* const source;  ///< of a receive: where to write the rank that sent the tensor; may be null
-  TensorCall holder;  ///< of the tensor alone
+  int* const source;  ///< for a receive: where to write the rank that sent the tensor; may be null
+  TensorCall holder;  ///< keeps the tensor, and nothing else
   base::Completion completion;
 };
 

@@ -85,11 +85,12 @@ class ProgressLock final : public base::Driver {
   const bool between_nodes_;
   base::Mutex turn_{4};  ///< held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
-  std::atomic<bool> has_dues_{false};           ///< the communication thread was told
-  std::vector<Due> dues_;                       ///< of the communication thread alone
-  std::atomic<bool> taken_{false};              ///< a user thread holds the lock
-  std::atomic<bool> visited_{false};            ///< a user thread has held it of late
-  bool expects_wait_ = false;                   ///< of whoever holds the lock; see `soon`
+  std::atomic<bool> has_dues_{false};  ///< the communication thread was told
+  std::vector<Due> dues_;              ///< only for the communication thread
+  std::atomic<bool> taken_{false};     ///< a user thread holds the lock
+  std::atomic<bool> visited_{false};   ///< a user thread has held it of late
+  /// Only for the thread that holds the lock; see `soon`.
+  bool expects_wait_ = false;
   bool in_stride_ = false;                      ///< the communication thread moves data
   std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last released the lock
   std::atomic<int> visitors_{0};

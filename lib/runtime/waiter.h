@@ -16,8 +16,8 @@ class Waiter {
   /// The events that may end a wait.
   enum class For : std::uint8_t {
     doorbell,  ///< only a ring: sleep until it comes
-    gate,      ///< also MPI messages of a gate, which ring no bell: poll now and then
-    transfer,  ///< also MPI messages of a batch that moves: poll often
+    gate,      ///< waits also for MPI messages of a gate, which ring no bell: polls now and then
+    transfer,  ///< waits also for MPI messages of a batch that moves: polls often
   };
 
   Waiter(base::Doorbell& bell, bool crowded,

@@ -25,7 +25,7 @@ namespace {
 
 /// Ranks that create stores together: all of MPI_COMM_WORLD, or a group of them.
 struct Circle {
-  base::Mutex mutex{1};  ///< of whoever creates a store over these ranks
+  base::Mutex mutex{1};  ///< held by the thread that creates a store over these ranks
   std::unique_ptr<mpi::Communicator> communicator TUTTI_GUARDED_BY(mutex);
   int attempts TUTTI_GUARDED_BY(mutex) = 0;  ///< to create a store
   int stores TUTTI_GUARDED_BY(mutex) = 0;

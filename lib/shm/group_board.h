@@ -27,13 +27,13 @@ class GroupBoard {
  public:
   using Since = Flag;
   struct Member {
-    Since able;   ///< its device is open, and `place` is written; 0: not yet
-    Since ready;  ///< its communicator is connected to all peers; 0: not yet
+    Since able;   ///< set when its device is open and `place` is written; 0: not yet
+    Since ready;  ///< set when its communicator is connected to all ranks; 0: not yet
     /// The thread that makes the rank's communicator sleeps on it.
     base::Doorbell bell;
     /// The rank's GPU and host, by which NCCL distinguishes ranks. Written before `able`.
     std::array<char, 320> place;
-    std::atomic<int> version;  ///< of its NCCL, as that counts; 0: not known yet
+    std::atomic<int> version;  ///< the version of its NCCL, as NCCL counts it; 0: not known yet
     /// If it is not `Failure::none`, the rank has no communicator and will get none.
     std::atomic<std::uint32_t> failed;
     std::array<char, 512> cause;

@@ -27,7 +27,7 @@ class LaunchLog {
  public:
   enum class Kind : std::uint8_t { scatter, gather };
   struct Launch {
-    std::uint64_t chunk = 0;  ///< by the count of all chunks that went through the staging memory
+    std::uint64_t chunk = 0;  ///< its number among all chunks that went through the staging memory
     Kind kind = Kind::scatter;
 
     friend bool operator==(const Launch&, const Launch&) = default;

@@ -20,7 +20,8 @@ constexpr std::size_t most_kept = 1024;
 struct Failures {
   std::mutex mutex;                      ///< level 5
   std::deque<KeptFailure> newest_first;  ///< guarded by mutex
-  bool was_told = false;                 ///< of any; guarded by mutex
+  /// Whether the program was told of any error; guarded by mutex.
+  bool was_told = false;
 };
 
 /// The object is never destroyed, because the engine's threads use it until the process ends.

@@ -86,12 +86,13 @@ class Storage {
   std::uint64_t generation_ = 0;
   std::uint64_t job_ = 0;
   std::optional<Journal> journal_;
-  bool has_changed_ = false;         ///< since the last checkpoint was begun
+  /// Whether the state has changed since the last checkpoint was begun.
+  bool has_changed_ = false;
   std::uint64_t journal_bytes_ = 0;  ///< in journals before this one, since the last checkpoint
   std::uint64_t checkpoint_bytes_ = 0;
   /// The time of the next sync. Without a journal, the time of the next checkpoint.
   std::optional<base::Clock::time_point> due_;
-  bool is_writing_ = false;  ///< in the background
+  bool is_writing_ = false;  ///< whether a checkpoint is written in the background
   std::string writing_;      ///< the file that is written, or was last
 };
 

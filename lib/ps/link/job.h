@@ -26,13 +26,15 @@ struct Job {
   std::uint16_t port = 0;  ///< of the scheduler
   JobSize size;
   int wanted_rank = -1;
-  std::string node_host;                ///< the address to listen at; empty: that of the route
+  /// The address at which to listen; if it is empty, that of the route.
+  std::string node_host;
   std::uint64_t big_count = 1'000'000;  ///< elements from which on a value is split
   net::Secret secret{};
   /// Whether the job was given a secret. If not, it uses the secret of this user's own jobs, and
   /// stays on this machine.
   bool has_secret = false;
-  int listener = -1;        ///< that the scheduler takes over; -1: it listens by itself
+  /// A listening socket that the scheduler takes over; -1: it listens by itself.
+  int listener = -1;
   std::string end_notices;  ///< the socket at which the launcher tells of ended processes; empty:
                             ///< there is no launcher
   int verbose = 0;          ///< 1: connections are logged, 2: every message

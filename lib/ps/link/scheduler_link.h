@@ -96,7 +96,7 @@ class SchedulerLink {
   const net::Heartbeat heartbeat_;
   const base::Clock::time_point deadline_;
   const base::Clock::duration create_timeout_;
-  const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
+  const base::Clock::duration begin_timeout_;  ///< the time that servers may take to begin
   net::EndNotices notices_;                    ///< heard until all have come
   std::string local_address_;
   mutable base::Mutex mutex_{5};

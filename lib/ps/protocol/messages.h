@@ -77,12 +77,13 @@ struct Register {
   int workers = 0;
   int servers = 0;
   std::string version{};
-  bool asynchronous = false;  ///< of a worker: its store type
-  std::string address{};      ///< of a server: where it listens for workers
+  bool asynchronous = false;  ///< for a worker: its store type
+  std::string address{};      ///< for a server: the address at which it listens for workers
   std::uint16_t port = 0;
-  int staleness = unbounded;  ///< of an asynchronous worker
-  bool durable = false;       ///< of a server: it may be started again and goes on
-  bool keeps = false;         ///< of a server: messages between it and workers outlive connections
+  int staleness = unbounded;  ///< for an asynchronous worker
+  bool durable = false;       ///< for a server: whether it goes on after it was started again
+  /// For a server: whether messages between it and workers outlive connections.
+  bool keeps = false;
   /// For a server: the states with which it may begin, the older first. There are two if an earlier
   /// start was interrupted.
   std::vector<Brought> brings{};
@@ -103,7 +104,7 @@ struct Locate {
     Key key;
     std::uint64_t count = 0;
     DType dtype = DType::f32;
-    bool whole = false;  ///< in one piece, whatever its size
+    bool whole = false;  ///< whether it must be in one piece, whatever its size
   };
   std::vector<Value> values;
 };
@@ -157,9 +158,9 @@ struct Welcome {
   std::uint64_t job = 0;  ///< a number that no other job has
   /// Keys of which the servers brought only some pieces. Servers keep nothing of these.
   std::vector<Key> dropped{};
-  Locality place{};               ///< of a worker
-  std::uint64_t begins_with = 0;  ///< of a server: the job of the state that it is to begin with
-  std::string doubt{};            ///< of a worker: a doubt about that state
+  Locality place{};               ///< for a worker
+  std::uint64_t begins_with = 0;  ///< for a server: the job of the state with which it is to begin
+  std::string doubt{};            ///< for a worker: a doubt about that state
 };
 /// Tells a server that all servers are ready, so its prepared state takes the place of its old one.
 struct Begin {};
@@ -167,7 +168,7 @@ struct Begin {};
 /// the servers, so that many pieces take no more room here than few. If servers brought the pieces
 /// of a value in another order, each piece has its own entry.
 struct Places {
-  std::vector<int> servers;  ///< in turn; at most one for each piece
+  std::vector<int> servers;  ///< in turn; there are at most as many as pieces
   std::uint32_t pieces = 1;
 
   int server_of(std::uint32_t piece) const { return servers[piece % servers.size()]; }
@@ -232,7 +233,7 @@ std::string_view name(Encoding encoding);
 
 struct Compression {
   Encoding encoding = Encoding::none;
-  float threshold = 0;  ///< of two_bits and one_bit
+  float threshold = 0;  ///< for two_bits and one_bit
 
   friend bool operator==(const Compression&, const Compression&) = default;
 };
@@ -243,7 +244,7 @@ struct Compression {
 struct Room {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t filled = 0;  ///< so many bytes of it are the request's elements
+  std::uint64_t filled = 0;  ///< this many bytes of it are the request's elements
 
   friend bool operator==(const Room&, const Room&) = default;
 };
@@ -263,8 +264,8 @@ struct Contribution {
   std::span<const std::byte> data{};
   std::shared_ptr<const void> keeper{};  ///< keeps `data`; none: it must be copied to be kept
   std::optional<Room> room{};
-  std::span<std::byte>
-      place{};  ///< on the server: the room, where the answer's elements may be put
+  /// On the server: the address of the room, into which the answer's elements may be put.
+  std::span<std::byte> place{};
 };
 struct Pull {
   std::uint64_t sequence = 0;
@@ -292,9 +293,9 @@ struct Recall {
   enum class Step : std::uint8_t { hold, release, give_up };
   std::uint64_t sequence = 0;
   std::uint64_t request = 0;         ///< the sequence of the recalled request
-  std::optional<PieceName> piece{};  ///< none: of a setting
+  std::optional<PieceName> piece{};  ///< none: the recall is of a setting
   Step step = Step::hold;
-  std::optional<Failure> failure{};  ///< of `give_up`
+  std::optional<Failure> failure{};  ///< for `give_up`
 };
 /// Asks for the optimizer. The answer has the bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {
@@ -334,8 +335,8 @@ struct SetCompression {
 struct LoadStates {
   std::uint64_t sequence = 0;
   std::optional<Failure> failure{};      ///< why worker 0 brings none
-  std::string rule{};                    ///< whose states they are
-  std::optional<Optimizer> optimizer{};  ///< to be set with them
+  std::string rule{};                    ///< the rule to which the states belong
+  std::optional<Optimizer> optimizer{};  ///< an optimizer to be set together with the states
 };
 using Setting = std::variant<SetOptimizer, SetCompression, LoadStates>;
 
@@ -345,7 +346,8 @@ using ToServer =
 
 /// From a server to a worker, once for each request.
 struct Answer {
-  std::uint64_t sequence = 0;  ///< 0: of none; the worker is heard no more, and `failure` says why
+  /// 0: no request is answered; the server hears the worker no more, and `failure` says why.
+  std::uint64_t sequence = 0;
   std::optional<Failure> failure;
   std::span<const std::byte> data{};  ///< as in Contribution
   std::shared_ptr<const void> keeper{};

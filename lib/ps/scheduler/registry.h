@@ -83,8 +83,8 @@ class Registry {
   struct Member {
     Register said;
     int rank = 0;
-    bool ready = false;     ///< of a server: the state with which it begins is on its disk
-    int barriers = 0;       ///< so many it has come to
+    bool ready = false;     ///< for a server: whether the state with which it begins is on its disk
+    int barriers = 0;       ///< the number of barriers to which it has come
     bool left = false;      ///< has said goodbye
     bool finished = false;  ///< needs nobody any more
   };
@@ -137,12 +137,13 @@ class Registry {
   std::map<int, Lost> away_;                ///< durable servers that are waited for, by rank
   std::optional<Failure> end_;              ///< the first that was noted
   std::deque<std::string> gone_;            ///< the last that came, and went before all were there
-  std::vector<Lost> lost_workers_;          ///< which a server that returns has not heard of
-  Register kind_;                           ///< a worker's: of all
-  std::uint64_t begins_with_ = 0;           ///< the job whose state all servers begin with; 0: none
-  std::string doubt_;                       ///< a doubt about that state
-  bool complete_ = false;                   ///< all have come
-  bool begun_ = false;                      ///< all servers were ready
+  /// Workers of whose loss a returning server has not heard.
+  std::vector<Lost> lost_workers_;
+  Register kind_;                  ///< the kind of all workers' stores
+  std::uint64_t begins_with_ = 0;  ///< the job whose state all servers begin with; 0: none
+  std::string doubt_;              ///< a doubt about that state
+  bool complete_ = false;          ///< all have come
+  bool begun_ = false;             ///< all servers were ready
   bool over_ = false;
   std::string trouble_;
 };

@@ -156,7 +156,8 @@ class Scheduler {
                    Clock::time_point now) const;
   std::optional<Wait> beginning_;
   std::optional<Wait> barrier_;
-  std::map<int, Clock::time_point> away_until_;  ///< of servers that are waited for, by rank
+  /// By rank of a server that is away: how long the others wait for it.
+  std::map<int, Clock::time_point> away_until_;
   const Channel::Terms terms_;
   net::EndNotices notices_;  ///< heard until all have come
   net::Poller poller_;

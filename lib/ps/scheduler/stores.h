@@ -67,7 +67,7 @@ class Stores {
   const Registry::Send send_;
   const NewId new_id_;
   std::unique_ptr<Registry> registry_;
-  std::set<Node> processes_;      ///< that said `Stay` and are there
+  std::set<Node> processes_;      ///< processes that have sent `Stay` and are there
   std::vector<Present> workers_;  ///< of the current store, once all have come to it
   std::vector<Present> former_;   ///< the workers of the store before; empty: there was none
   std::map<Node, Present> idle_;  ///< servers of the store before that have not registered anew

@@ -94,8 +94,9 @@ class Piece {
   Value value_;
   std::vector<Queue> queues_;  ///< by worker
   Tombstones tombstones_;
-  std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were answered
-  std::uint64_t rounds_ = 0;           ///< that were executed
+  /// By worker: the number of its asynchronous pushes that were answered.
+  std::vector<std::uint64_t> pushes_;
+  std::uint64_t rounds_ = 0;  ///< the number of rounds that were executed
 };
 
 }  // namespace tutti::ps

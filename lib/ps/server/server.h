@@ -80,7 +80,7 @@ class Server {
   net::Poller poller_;
   std::unique_ptr<Storage> storage_;  ///< null: nothing is kept
   std::vector<Image> brought_;        ///< the older first; until this one has begun
-  std::unique_ptr<Stock> stock_;      ///< of another job; until then, too
+  std::unique_ptr<Stock> stock_;      ///< values of another job, until the server has begun
   ServerPost& post_;
   SchedulerLink& scheduler_;
   const std::string address_;
@@ -92,7 +92,8 @@ class Server {
   net::Reception near_reception_;  ///< of the workers of this machine
   std::vector<std::unique_ptr<ConnectionToWorker>> workers_;
   std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
-  std::map<int, std::uint64_t> read_on_;  ///< by worker: it is read up to this request in any case
+  /// By worker: the server reads it up to this request in any case.
+  std::map<int, std::uint64_t> read_on_;
   std::map<std::size_t, net::Refusals> refusals_;  ///< by worker
   std::unique_ptr<Table> table_;
   std::optional<Located> located_;

@@ -85,10 +85,10 @@ class SettingsQueue {
   const Rules& rules_;
   const Apply apply_;
   const HasHeldRounds has_held_rounds_;
-  std::vector<Queue> queues_;  ///< by worker: not answered yet
-  Tombstones tombstones_;      ///< of a synchronous store
+  std::vector<Queue> queues_;  ///< by worker: settings that are not answered yet
+  Tombstones tombstones_;      ///< only for a synchronous store
   // Only for an asynchronous store:
-  std::vector<std::size_t> answered_;  ///< by worker: how many
+  std::vector<std::size_t> answered_;  ///< by worker: the number of its answered settings
   std::deque<Applied> applied_;
   std::size_t forgotten_ = 0;  ///< how many were applied before those in `applied_`
 };

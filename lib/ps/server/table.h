@@ -97,8 +97,8 @@ class Table {
   Piece& find(const PieceName& name);
 
   Rules rules_;
-  std::vector<std::uint64_t> received_;  ///< by worker: its last sequence
-  std::vector<std::uint64_t> answered_;  ///< by worker: how many requests
+  std::vector<std::uint64_t> received_;  ///< by worker: the number of its last request
+  std::vector<std::uint64_t> answered_;  ///< by worker: the number of its answered requests
   Piece::Waiting waiting_;
   SettingsQueue settings_;
   struct HeldPieces {

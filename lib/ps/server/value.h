@@ -20,7 +20,7 @@ class Value {
     std::optional<Failure> failure{};
     Tensor
         elements{};  ///< for the workers that want them; nobody changes them while they are shared
-    std::size_t delivered = 0;  ///< so many bytes of them are in the rooms that have the place
+    std::size_t delivered = 0;  ///< this many bytes of them are already in the rooms
 
     bool is_in(const Contribution& said) const {
       return delivered > 0 && said.place.size() >= delivered;
@@ -80,7 +80,7 @@ class Value {
   const PieceName name_;
   const Rules& rules_;
   std::optional<Stored> stored_;
-  bool is_inherited_ = false;  ///< and no init has come for it
+  bool is_inherited_ = false;  ///< whether it comes from an earlier job and no init has come for it
   std::optional<optimizer::Updater> updater_;
 };
 

@@ -158,18 +158,21 @@ class Courier {
     std::string why{};
     base::Clock::time_point since{};
     base::Clock::time_point until{};
-    std::string limit{};  ///< that this was set by, with its option
+    std::string limit{};  ///< the option that sets the limit, with its value
     std::optional<net::Approach> call{};
     base::Clock::time_point due{};  ///< the next call, or the end of one that nobody answers
     std::string last_call{};        ///< the outcome
   };
   bool meet(std::size_t server, Absent& absent, base::Clock::time_point now);
   std::map<std::size_t, Absent> absent_;
-  base::Clock::time_point absent_since_{};  ///< since when there is one
+  base::Clock::time_point absent_since_{};  ///< the time since which at least one is absent
   std::exception_ptr bad_news_;             ///< heard while a server was called
-  bool has_more_to_send_ = false;           ///< at once, as soon as others have had their turn
-  bool job_is_lost_ = false;                ///< as the scheduler has told all
-  bool loss_is_known_ = false;              ///< to a server; the scheduler ends this store by it
+  /// Whether there is more to send at once, after others have had their turn.
+  bool has_more_to_send_ = false;
+  /// Whether a loss ends the job; the scheduler tells all workers of it.
+  bool job_is_lost_ = false;
+  /// Whether a server has told of a loss; the scheduler ends this store because of it.
+  bool loss_is_known_ = false;
   bool finished_ = false;
   bool over_ = false;
 };

@@ -52,13 +52,13 @@ struct InFlightCall {
   /// outputs.
   std::function<void(std::uint32_t piece, std::uint32_t pieces, std::span<const std::byte> data)>
       take{};
-  std::size_t unanswered = 0;  ///< also those requests that are still to be sent
+  std::size_t unanswered = 0;  ///< includes requests that are still to be sent
   /// The failure of the first piece that failed, which is the same on all workers.
   std::exception_ptr failure{};
   std::uint32_t failed_piece = 0;
   bool is_executed = false;   ///< a server has executed a part of it in a round, or counts it
   bool is_overdue = false;    ///< its time limit has passed
-  bool is_undecided = false;  ///< and servers hold the parts that were sent: nothing more is sent
+  bool is_undecided = false;  ///< servers hold the parts that were sent, and nothing more is sent
 
   /// Whether the call ends in the same way on all workers, within a round.
   bool takes_part() const { return kind || is_setting; }

@@ -32,7 +32,7 @@ class Membership {
   /// A forked child calls this. It closes the child's copy of the connection.
   void abandon() { link_.abandon(); }
 
-  int rank = -1;  ///< of the stores so far; -1: there was none
+  int rank = -1;  ///< the rank in the stores so far; -1: there was none
 
  private:
   void wait_for_number(const Job& job, std::chrono::milliseconds limit);

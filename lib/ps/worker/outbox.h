@@ -30,7 +30,7 @@ class Outbox {
 
  private:
   struct Unsent {
-    int priority = 0;  ///< of the last that was added
+    int priority = 0;  ///< the priority of the entry that was added last
     std::size_t count = 0;
   };
   /// Urgency, then turn.

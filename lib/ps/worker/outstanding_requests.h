@@ -88,7 +88,7 @@ class OutstandingRequests {
     std::uint32_t piece = 0;
     std::uint32_t pieces = 1;
     std::size_t bytes = 0;
-    bool takes_part = false;  ///< in a round
+    bool takes_part = false;  ///< whether it is executed in a round
   };
   using BySequence = std::map<std::uint64_t, Unanswered>;
   using Questions = std::map<std::uint64_t, std::shared_ptr<InFlightCall>>;
@@ -110,10 +110,12 @@ class OutstandingRequests {
 
   const Limits limits_;
   WorkerTally& tally_;
-  Calls calls_;                          ///< since they began; the first is not over
-  std::vector<BySequence> waiting_;      ///< by server
-  std::vector<Questions> questions_;     ///< by server: which workers are missing in this call?
-  std::vector<std::uint64_t> sequence_;  ///< by server: the last one given
+  /// In the order in which they began; the first one is not over.
+  Calls calls_;
+  std::vector<BySequence> waiting_;  ///< by server
+  /// By server: the questions which workers are missing in a call.
+  std::vector<Questions> questions_;
+  std::vector<std::uint64_t> sequence_;  ///< by server: the last number that was given
   Window window_;
   Recalls recalls_;
   /// By key: the time at which the last call ended that had taken more than half of the timeout.

@@ -17,7 +17,7 @@ namespace tutti::ps {
 struct Sent {
   std::size_t server = 0;
   std::uint64_t sequence = 0;
-  std::optional<PieceName> piece{};  ///< none: of a setting
+  std::optional<PieceName> piece{};  ///< none: the request is a setting
 };
 
 /// The calls of a worker that have reached their time limit and take part in rounds. Such a call
@@ -58,12 +58,12 @@ class Recalls {
   enum class Stage : std::uint8_t { holding, released, given_up };
   struct Overdue {
     std::shared_ptr<InFlightCall> call;
-    std::vector<Sent> sent;   ///< and not answered
+    std::vector<Sent> sent;   ///< those that were sent and are not answered
     std::size_t asked = 0;    ///< holds that are not answered
     std::set<int> missing{};  ///< workers that have not made it
     Stage stage = Stage::holding;
     bool was_released = false;        ///< once
-    base::Clock::time_point until{};  ///< of this stage
+    base::Clock::time_point until{};  ///< the end of this stage
   };
 
   Overdue* find(const InFlightCall& call);

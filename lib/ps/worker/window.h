@@ -51,10 +51,10 @@ class Window {
 
   std::vector<Flow> flows_;
   std::size_t bytes_ = least_bytes;
-  std::size_t unanswered_ = 0;  ///< by all servers
-  Time last_answer_{};          ///< or since when one is waited for
+  std::size_t unanswered_ = 0;  ///< the bytes that are not answered, by all servers together
+  Time last_answer_{};          ///< the time of the last answer, or since when an answer is awaited
   bool holds_back_ = false;
-  bool was_widened_ = false;  ///< since it last narrowed, or might have
+  bool was_widened_ = false;  ///< since the window last narrowed, or could have narrowed
 };
 
 }  // namespace tutti::ps

@@ -41,7 +41,7 @@ struct Survey {
   std::shared_ptr<std::vector<StateOfPiece>> into;
   std::shared_ptr<base::Completion> completion;
   bool wants_states = true;
-  bool is_asked = false;  ///< where all values are
+  bool is_asked = false;  ///< whether the scheduler was asked where all values are
 };
 struct Leaving {
   std::shared_ptr<base::Completion> completion;
