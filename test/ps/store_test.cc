@@ -14,7 +14,7 @@ using Said = std::vector<std::string>;
 
 namespace {
 
-/// As every rank of two says it.
+/// The texts if both of two ranks say this.
 Said twice(const std::string& text) {
   return {text, text};
 }
@@ -150,7 +150,7 @@ TEST_CASE("workers may name keys in any order, and the sums have the same bits e
 }
 
 TEST_CASE("large values come back in whatever order workers push them, over connections too") {
-  // What is kept travels over connections, and far more than a window of it.
+  // Kept messages travel over connections. There are far more of them than fit into a window.
   LocalJob job({.workers = 3, .servers = 2, .resends = true});
   CHECK(job.run([](KVStore& kv) {
     std::vector<Floats> values(12, Floats(150'000, static_cast<float>(kv.rank() + 1)));
@@ -208,7 +208,8 @@ TEST_CASE("an asynchronous store updates at once, and needs an optimizer") {
               } catch (const Error& error) {
                 said = std::string(name(error.code())) + " ";
               }
-              kv.barrier();  // worker 0's optimizer counts at once, for the other's push, too
+              // Worker 0's optimizer counts at once, also for the other worker's push.
+              kv.barrier();
               kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
               const int mine = kv.rank() == 0 ? 2 : 3;
               // One worker pushes twice, the other three times.

@@ -1,6 +1,6 @@
-// Each function of tutti/c.h passes on all of its arguments, and hands out all that comes back: one
-// row each, over a store that writes down what it is asked. The tests of C++
-// try how a real store answers.
+// Each function of tutti/c.h passes on all of its arguments, and returns all results. There is one
+// row for each, over a store that writes down its calls. The tests of C++ try how a real store
+// answers.
 #include <fmt/format.h>
 
 #include <array>
@@ -78,7 +78,7 @@ class Scene {
   std::map<char, HeldTensor> tensors_;
 };
 
-/// Two keys of a call, of which the second has two tensors.
+/// Two keys of a call. The second one has two tensors.
 struct Lists {
   Lists(const Scene& scene, const std::string& names)
       : tensors{scene[names[0]], scene[names[1]], scene[names[2]]},

@@ -23,7 +23,7 @@ Tuning small_tuning(std::mt19937_64& random) {
   tuning.half_bytes = std::array{64U, 512U, 4096U, 131'072U}[random() % 4];
   tuning.halves_from = std::array{1U, 2048U}[random() % 2];
   tuning.halves_up_to = std::array{0U, 8192U, 1'000'000U}[random() % 3];
-  // Both ways of staging, whatever this machine's caches are.
+  // Both ways of staging are tested, with any caches of this machine.
   tuning.staging.least_bytes = std::array{1U, 256U, 32'768U}[random() % 3];
   tuning.staging.between_trials = 1 + random() % 8;
   return tuning;
