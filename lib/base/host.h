@@ -3,10 +3,11 @@
 
 namespace tutti::base {
 
-/// This machine's name; "?" where the system does not say.
+/// This machine's name. "?" if the system does not tell it.
 std::string host_name();
 
-/// The processor's name as the kernel has it, else its architecture, such as "aarch64".
+/// The processor's name as the kernel has it. If the kernel has none, the architecture, such as
+/// "aarch64".
 std::string processor_name();
 
 }  // namespace tutti::base

@@ -14,7 +14,8 @@ bool moves_by_halves(const Batch& batch, const Site& site) {
          batch.bytes() >= site.halves_from;
 }
 
-/// Between nodes the lanes send from the result slots, so an allgather's inputs are copied there.
+/// The route of an allgather. Between nodes the lanes send from the result slots, so an allgather's
+/// inputs are copied there.
 Route gather(const Site& site, bool told) {
   const bool in_arenas = told && !site.several_nodes();
   Route route;
@@ -23,7 +24,7 @@ Route gather(const Site& site, bool told) {
   route.copy_in = in_arenas ? Route::CopyIn::none : Route::CopyIn::column;
   route.copy_out = in_arenas ? Route::CopyOut::in_place : Route::CopyOut::result;
   if (!site.several_nodes()) {
-    // The column that copy in puts there is the result: nobody waits for `copied_in`.
+    // The column that copy in puts there is the result, so no rank waits for `copied_in`.
     route.brought = &shm::RankBlock::reduced;
     route.leaves_out_copied_in = true;
     route.leaves_out_reduced = in_arenas;
@@ -37,15 +38,16 @@ Route gather(const Site& site, bool told) {
   return route;
 }
 
-/// A rank alone on its node has nobody to sum with in the node, so its copies in go straight to the
-/// result slot. The host does not gain from that: summing one source takes it as long as a copy.
+/// Whether the rank is alone on its node. Then no other rank of the node has anything to sum, so
+/// the rank copies its input straight to the result slot. On the host that would save no time,
+/// because summing one source takes as long as a copy.
 bool is_alone(const Batch& batch, const Site& site) {
   return batch.ends != nullptr && site.several_nodes() && site.local_size == 1 &&
          batch.divisor_in_node() == 1;
 }
 
-/// An allreduce or its first half. Tensors behind ends of their own are copied to staging memory as
-/// a whole, and out of it.
+/// The route of an allreduce or of its first half. Tensors with ends of their own are copied to
+/// staging memory as a whole, and out of it.
 Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
   const bool host = batch.ends == nullptr;
   const bool scatters = batch.kind == CollectiveKind::reduce_scatter;
@@ -83,8 +85,8 @@ Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
   return route;
 }
 
-/// Each rank has a slot of the eager limit's size for its whole row of the matrix. All ranks look
-/// at all rows, so that they choose alike.
+/// Whether each rank's whole row of the matrix fits its slot, which has the size of the eager
+/// limit. Each rank looks at all rows, so that all choose alike.
 bool fits_slots(const Batch& batch, std::size_t eager_bytes) {
   const std::size_t most = eager_bytes / size_of(batch.dtype);
   const Shares& shares = batch.shares;
@@ -110,9 +112,9 @@ bool is_worth_its_own_sum(const Batch& batch) {
   return batch.bytes() / batch.parts.size() >= worth_its_own_sum;
 }
 
-/// An output in an arena is not read next by the rank that writes it. With tensors as large as the
+/// The rank that writes an output in an arena does not read it next. With tensors as large as the
 /// caches, non-temporal stores took 2, 4 and 8 ranks 16 to 23 % less time for such outputs, and 16
-/// to 31 % more for private ones.
+/// to 31 % more time for private ones.
 bool is_streamed(const Batch& batch, const Site& site, bool in_arenas) {
   const std::size_t each = site.cache_bytes / static_cast<std::size_t>(site.local_size);
   return batch.exceeds(in_arenas ? each / 4 * 3 : each);
