@@ -8,8 +8,8 @@
 
 namespace tutti::bench {
 
-/// The input and the result of one size. Both are the same memory for a broadcast and with
-/// --in-place. A reduce_scatter's result and an allgather's input is a shard.
+/// The input and the result of one size. In place both are the same memory; a reduce_scatter's
+/// result and an allgather's input is a shard, and in place this rank's shard of the other.
 struct Buffers {
   void* in = nullptr;
   void* out = nullptr;
@@ -25,9 +25,9 @@ class Contestant {
   virtual std::string version() const = 0;
   virtual bool shared() const { return false; }
 
-  /// Called before a new size. `own` is this rank's private memory, the same for all contestants.
-  /// Returns the buffers that `run` will use.
-  virtual Buffers prepare(const Buffers& own) = 0;
+  /// Called before a new size or case. `own` is this rank's private memory, the same for all
+  /// contestants. Returns the buffers that `run` will use.
+  virtual Buffers prepare(const Case& now, const Buffers& own) = 0;
   /// Called outside the time, when the buffers are filled and before they are checked: for one
   /// whose tensors are not in these buffers.
   virtual void take_input() {}

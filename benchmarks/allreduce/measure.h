@@ -17,10 +17,14 @@ struct Row {
   std::string impl;
   std::string version;
   bool shared = false;
+  Case how{};
   std::size_t count = 0;
   int iterations = 0;
   Times times;              ///< microseconds; an iteration takes as long as on its slowest rank
   std::uint64_t wrong = 0;  ///< wrong elements, over all ranks and turns, warm-up included
+  /// The bytes a second that all ranks of one machine read and write when they copy buffers of this
+  /// size at once; 0: not measured.
+  double copy_rate = 0;
 };
 
 /// Runs all contestants in turn. Collective over the world.
@@ -30,7 +34,7 @@ class Race {
        std::vector<std::unique_ptr<Contestant>> contestants);
 
   /// A row for each contestant, in their order.
-  std::vector<Row> run(std::size_t count);
+  std::vector<Row> run(const Case& how, std::size_t count);
 
  private:
   struct Lane {
@@ -44,11 +48,15 @@ class Race {
   /// Returns the number of turns.
   int adaptive_turns(std::vector<Lane>& lanes);
   std::uint64_t wrong(const Buffers& buffers) const;
+  std::uint64_t wrong_in_shares(const Buffers& buffers) const;
+  /// Overwrites the buffers.
+  double copy_rate(const Buffers& own) const;
 
   const World& world_;
   const Settings& settings_;
-  const Pattern pattern_;
   std::vector<std::unique_ptr<Contestant>> contestants_;
+  Case case_;
+  Pattern pattern_;         ///< of the case
   std::uint64_t turn_ = 0;  ///< the same on all ranks
 };
 

@@ -46,22 +46,39 @@ void store(std::byte* at, DType dtype, int value) {
   }
 }
 
+int combined(ReduceOp op, int a, int b) {
+  switch (op) {
+    case ReduceOp::min:
+      return std::min(a, b);
+    case ReduceOp::max:
+      return std::max(a, b);
+    default:
+      return a + b;
+  }
+}
+
 }  // namespace
 
-Pattern::Pattern(DType dtype, int ranks) : dtype_(dtype), width_(size_of(dtype)) {
-  const int largest = std::clamp(127 / ranks, 1, 8);
+Pattern::Pattern(DType dtype, int ranks, ReduceOp op) : dtype_(dtype), width_(size_of(dtype)) {
+  // An average of multiples of the ranks is a whole number.
+  const int unit = op == ReduceOp::average ? ranks : 1;
+  const int largest = std::clamp(127 / (ranks * unit), 1, 8);
   std::vector<int> numbers(period);
   // Squares modulo a prime, for they vary irregularly. Consecutive numbers would look alike after a
   // shift.
   for (std::size_t i = 0; i < period; ++i) {
-    numbers[i] = static_cast<int>(i * i % period) % (largest + 1);
+    numbers[i] = static_cast<int>(i * i % period) % (largest + 1) * unit;
   }
-  std::vector<int> sums(period, 0);
+  std::vector<int> results(period);
   for (std::size_t i = 0; i < period; ++i) {
-    for (int rank = 0; rank < ranks; ++rank) sums[i] += numbers[(i + phase_of(rank, 0)) % period];
+    results[i] = numbers[(i + phase_of(0, 0)) % period];
+    for (int rank = 1; rank < ranks; ++rank) {
+      results[i] = combined(op, results[i], numbers[(i + phase_of(rank, 0)) % period]);
+    }
+    results[i] /= unit;
   }
   input_ = encode(numbers);
-  sum_ = encode(sums);
+  result_ = encode(results);
 }
 
 Pattern::Sequence Pattern::encode(const std::vector<int>& numbers) const {
@@ -98,12 +115,12 @@ std::size_t Pattern::wrong(const Sequence& expected, std::size_t phase, const vo
 
 std::size_t Pattern::wrong_in_sum(const void* data, std::size_t count, std::uint64_t turn,
                                   std::size_t first) const {
-  return wrong(sum_, (phase_of(0, turn) + first) % period, data, count);
+  return wrong(result_, (phase_of(0, turn) + first) % period, data, count);
 }
 
 std::size_t Pattern::wrong_in_copy(const void* data, std::size_t count, int rank,
-                                   std::uint64_t turn) const {
-  return wrong(input_, phase_of(rank, turn), data, count);
+                                   std::uint64_t turn, std::size_t first) const {
+  return wrong(input_, (phase_of(rank, turn) + first) % period, data, count);
 }
 
 }  // namespace tutti::bench

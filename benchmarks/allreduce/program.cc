@@ -4,10 +4,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 
+#include "base/host.h"
+#include "base/printable.h"
 #include "benchmarks/allreduce/measure.h"
 #include "benchmarks/allreduce/report.h"
 #include "examples/command_line/command_line.h"
@@ -24,9 +28,29 @@ int usable_cpus() {
   return CPU_COUNT(&mask);
 }
 
-Setup describe(const World& world, const Settings& settings) {
-  const std::vector<std::string> hosts = world.gather(host_name());
-  Setup setup{settings, world.size(), count_hosts(hosts), describe_mapping(hosts), describe_mpi()};
+/// "2026-11-29 04:20:11 UTC".
+std::string date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%F %T UTC", &parts);
+  return text.data();
+}
+
+std::string command(int argc, char** argv) {
+  std::string text;
+  for (int i = 0; i < argc; ++i) text += (i == 0 ? "" : " ") + std::string(argv[i]);
+  return base::printable(text);
+}
+
+Setup describe(const World& world, const Settings& settings, const std::string& started_by) {
+  Setup setup{settings, world.size(), number_hosts(world.gather(base::host_identity())),
+              describe_mapping(world.gather(host_name())), describe_mpi()};
+  setup.begin = fmt::format("{}: {}", date(), started_by);
+  setup.facts.insert(setup.facts.begin(),
+                     {fmt::format("processor: {}", base::processor_name()),
+                      fmt::format("binding: {}", describe_mapping(world.gather(bound_to())))});
   setup.facts.push_back(fmt::format("processors that rank 0 may use: {}", usable_cpus()));
   return setup;
 }
@@ -39,15 +63,50 @@ void say(const World& world, const std::string& text) {
 
 /// Checked before minutes of measuring.
 void check_writable(const std::string& file) {
-  if (!std::ofstream(file, std::ios::app)) {
+  if (!file.empty() && !std::ofstream(file, std::ios::app)) {
     throw Error(ErrorCode::invalid_argument, "cannot write " + file);
   }
 }
 
+void write(const std::string& file, const std::string& text) {
+  if (file.empty()) return;
+  std::ofstream stream(file);
+  if (!(stream << text << std::flush)) {
+    throw Error(ErrorCode::invalid_argument, "cannot write " + file);
+  }
+}
+
+std::vector<Row> measure(Race& run, const World& world, const Setup& setup) {
+  const Settings& settings = setup.settings;
+  std::vector<Row> all;
+  for (const Operation op : settings.ops) {
+    say(world, columns(op));
+    for (const std::size_t count : settings.counts(op, world.size())) {
+      for (const Case& how : settings.cases(op)) {
+        const std::vector<Row> rows = run.run(how, count);
+        say(world, lines(rows, setup));
+        all.insert(all.end(), rows.begin(), rows.end());
+      }
+    }
+  }
+  return all;
+}
+
 /// Returns the program's exit status.
-int race(const World& world, const Settings& settings, const MakeTutti& make_tutti_ones) {
-  if (world.speaks() && !settings.json.empty()) check_writable(settings.json);
-  const Setup setup = describe(world, settings);
+int judge(const World& world, const std::vector<Row>& rows, const Setup& setup) {
+  const Verdict verdict = judge(rows, setup);
+  say(world, verdict.text);
+  return verdict.passed ? 0 : 1;
+}
+
+/// Returns the program's exit status.
+int race(const World& world, const Settings& settings, const std::string& started_by,
+         const MakeTutti& make_tutti_ones) {
+  if (world.speaks()) {
+    check_writable(settings.json);
+    check_writable(settings.csv);
+  }
+  const Setup setup = describe(world, settings, started_by);
   Contestants contestants;
   const auto is_ours = [](const std::string& impl) { return impl != "mpi"; };
   if (std::any_of(settings.impls.begin(), settings.impls.end(), is_ours)) {
@@ -56,28 +115,21 @@ int race(const World& world, const Settings& settings, const MakeTutti& make_tut
   if (settings.runs("mpi")) contestants.push_back(make_mpi(settings));
   Race run(world, settings, std::move(contestants));
   say(world, head(setup));
-  std::vector<Row> all;
-  std::uint64_t wrong = 0;
-  for (const std::size_t count : settings.counts(world.size())) {
-    const std::vector<Row> rows = run.run(count);
-    say(world, lines(rows, setup));
-    for (const Row& row : rows) wrong += row.wrong;
-    all.insert(all.end(), rows.begin(), rows.end());
+  const std::vector<Row> rows = measure(run, world, setup);
+  if (world.speaks()) {
+    write(settings.json, json(rows, setup));
+    write(settings.csv, csv(rows, setup));
   }
-  if (world.speaks() && !settings.json.empty()) {
-    std::ofstream file(settings.json);
-    if (!(file << json(all, setup) << std::flush)) {
-      throw Error(ErrorCode::invalid_argument, "cannot write " + settings.json);
-    }
-  }
-  if (wrong == 0) return 0;
-  say(world, fmt::format("# {} elements are wrong\n", wrong));
-  return 1;
+  return judge(world, rows, setup);
 }
 
-/// Ends the whole job: the other ranks may wait for this one.
+/// Ends the whole job: the other ranks may wait for this one. An error of usage is the same on all
+/// ranks.
 int end(const World& world, const char* why, int status) {
-  fmt::print(stderr, "allreduce_bench, rank {}: {}\n", world.rank(), why);
+  const bool is_usage = status == command_line::usage_error;
+  const std::string who = is_usage ? "" : fmt::format(", rank {}", world.rank());
+  const std::string line = fmt::format("allreduce_bench{}: {}\n", who, why);
+  if (!is_usage || command_line::is_first_to_say(line)) fmt::print(stderr, "{}", line);
   MPI_Abort(MPI_COMM_WORLD, status);
   return status;
 }
@@ -85,10 +137,11 @@ int end(const World& world, const char* why, int status) {
 }  // namespace
 
 int run_program(int argc, char** argv, Settings settings, const MakeTutti& make_tutti_ones) {
+  const std::string started_by = command(argc, argv);
   const World world(argc, argv);
   if (const auto status = parse(argc, argv, world.size(), world.speaks(), settings)) return *status;
   try {
-    return race(world, settings, make_tutti_ones);
+    return race(world, settings, started_by, make_tutti_ones);
   } catch (const Error& error) {
     return end(world, error.what(), command_line::exit_status(error));
   } catch (const std::exception& error) {

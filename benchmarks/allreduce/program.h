@@ -16,7 +16,8 @@ using Contestants = std::vector<std::unique_ptr<Contestant>>;
 using MakeTutti = std::function<Contestants(const World&, const Settings&)>;
 
 /// The whole program, which measures MPI too: parses the command line, measures, prints. `settings`
-/// are the defaults. Returns the exit status: 1 if a result was wrong, 2 if the command line was.
+/// are the defaults. Returns the exit status: 1 if a result was wrong or below --min-busbw, 2 if
+/// the command line was wrong.
 int run_program(int argc, char** argv, Settings settings, const MakeTutti& make_tutti_ones);
 
 }  // namespace tutti::bench

@@ -5,8 +5,8 @@
 
 #include <array>
 #include <cstring>
+#include <map>
 #include <new>
-#include <set>
 
 #include "base/printable.h"
 
@@ -165,20 +165,41 @@ std::vector<std::string> describe_mpi() {
   return lines;
 }
 
-int count_hosts(const std::vector<std::string>& host_of_rank) {
-  return static_cast<int>(std::set(host_of_rank.begin(), host_of_rank.end()).size());
+std::vector<int> number_hosts(const std::vector<std::string>& identity_of_rank) {
+  std::map<std::string, int> numbers;
+  std::vector<int> hosts;
+  for (const std::string& identity : identity_of_rank) {
+    hosts.push_back(numbers.try_emplace(identity, static_cast<int>(numbers.size())).first->second);
+  }
+  return hosts;
 }
 
-std::string describe_mapping(const std::vector<std::string>& host_of_rank) {
+std::string describe_mapping(const std::vector<std::string>& of_rank) {
   std::string text = "ranks";
-  for (std::size_t first = 0, last = 0; first < host_of_rank.size(); first = last + 1) {
+  for (std::size_t first = 0, last = 0; first < of_rank.size(); first = last + 1) {
     last = first;
-    while (last + 1 < host_of_rank.size() && host_of_rank[last + 1] == host_of_rank[first]) ++last;
+    while (last + 1 < of_rank.size() && of_rank[last + 1] == of_rank[first]) ++last;
     text += fmt::format("{} {}", first == 0 ? "" : ",", first);
     if (last > first) text += fmt::format("-{}", last);
-    text += " on " + base::printable(host_of_rank[first]);
+    text += " on " + base::printable(of_rank[first]);
   }
   return text;
+}
+
+std::string bound_to() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return "unknown processors";
+  std::string text;
+  for (int first = 0; first < CPU_SETSIZE; ++first) {
+    if (!CPU_ISSET(first, &mask)) continue;
+    int last = first;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &mask)) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", first);
+    if (last > first) text += fmt::format("-{}", last);
+    first = last;
+  }
+  return (text.find_first_of(",-") == std::string::npos ? "processor " : "processors ") + text;
 }
 
 }  // namespace tutti::bench

@@ -22,6 +22,7 @@ class World {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool speaks() const { return rank_ == 0; }
+  bool is_one_machine() const { return arrivals_ != nullptr; }
 
   /// Where all ranks are on one machine, it is a barrier in shared memory that belongs to no
   /// contestant: after MPI's own barrier MPI's ranks would begin closer together than tutti's.
@@ -52,10 +53,14 @@ class World {
 std::vector<std::string> describe_mpi();
 /// "Open MPI v4.1.4".
 std::string mpi_version();
-/// "ranks 0-3 on a, 4-7 on b" and the number of different names.
-std::string describe_mapping(const std::vector<std::string>& host_of_rank);
-int count_hosts(const std::vector<std::string>& host_of_rank);
+/// The ranks that have each text, such as the name of their host, one after the other: "ranks 0-3
+/// on a, 4-7 on b".
+std::string describe_mapping(const std::vector<std::string>& of_rank);
+/// The hosts of the ranks, numbered in the order of their first ranks. Equal texts: the same host.
+std::vector<int> number_hosts(const std::vector<std::string>& identity_of_rank);
 /// This rank's host.
 std::string host_name();
+/// "processors 0-3, 8": those to which this thread is bound.
+std::string bound_to();
 
 }  // namespace tutti::bench

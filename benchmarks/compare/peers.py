@@ -9,10 +9,10 @@ from compare.served import mxnets, served
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
-MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "examples/command_line/command_line.cc", "lib/base/nouns.cc",
-               "lib/base/printable.cc",
+MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "examples/command_line/command_line.cc",
+               *(f"lib/base/{name}.cc" for name in ("failure", "fd", "host", "names", "nouns", "printable")),
                *(f"benchmarks/allreduce/{name}.cc" for name in
-                 ("measure", "times", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
+                 ("bound", "measure", "times", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
 BROUGHT_BY = {
     "Intel MPI": "pip install impi-rt impi-devel, and --peers-python",
     "Gloo": "pip install torch, and --peers-python",

@@ -29,9 +29,6 @@ namespace tutti::collective {
 /// 3. Exchange, with several nodes: each lane exchanges its slice with its kin.
 /// 4. Copy out: each rank copies the whole chunk out of all lanes' results.
 ///
-/// Two ranks on one node each sum the whole chunk straight into their outputs. As many bytes pass
-/// between them as when each sums half, and there is one stage less.
-///
 /// A reduce_scatter does the first half of the exchange, and copies out only this rank's column. On
 /// one node that column is the rank's slice, which it sums straight into the output. An allgather
 /// sums nothing: copy in puts this rank's column at the place of the sum, the lanes do the second

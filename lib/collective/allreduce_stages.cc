@@ -7,7 +7,6 @@ namespace tutti::collective {
 using observe::Stage;
 
 topology::Range Allreduce::slice(std::uint64_t chunk) const {
-  if (route_.sums_whole_chunk) return {0, layout_.size(chunk)};
   return layout_.slice(chunk, topology_.local_index());
 }
 

@@ -9,16 +9,9 @@ namespace {
 
 constexpr std::size_t worth_its_own_sum = 512;
 
-/// Two ranks on one node each sum the whole chunk straight into their outputs. As many bytes pass
-/// between them as when each sums half, and there is one stage less.
-bool is_summed_by_both(const Batch& batch, const Site& site, bool in_arenas) {
-  return site.local_size == 2 && !site.several_nodes() && !in_arenas && batch.ends == nullptr &&
-         is_worth_its_own_sum(batch);
-}
-
 bool moves_by_halves(const Batch& batch, const Site& site) {
   return batch.kind == CollectiveKind::allreduce && batch.ends == nullptr &&
-         batch.bytes() >= site.halves_from && batch.bytes() <= site.halves_up_to;
+         batch.bytes() >= site.halves_from;
 }
 
 /// The route of an allgather. Between nodes the lanes send from the result slots, so an allgather's
@@ -58,15 +51,12 @@ bool is_alone(const Batch& batch, const Site& site) {
 Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
   const bool host = batch.ends == nullptr;
   const bool scatters = batch.kind == CollectiveKind::reduce_scatter;
-  const bool both = !scatters && is_summed_by_both(batch, site, in_arenas);
   const bool everywhere = in_arenas && !scatters;
-  const bool whole = both || !host;
   Route route;
   route.own_in_place = host;
   route.waits_for_release = in_arenas;
-  route.sums_whole_chunk = both;
   route.own_column_out = scatters;
-  if (!in_arenas) route.copy_in = whole ? Route::CopyIn::whole_chunk : Route::CopyIn::staging;
+  if (!in_arenas) route.copy_in = host ? Route::CopyIn::staging : Route::CopyIn::whole_chunk;
   route.leaves_out_copied_in = in_arenas;
   if (site.in_a_lane) {
     route.sum = in_arenas ? Route::Sum::in_place : Route::Sum::staged;
@@ -83,7 +73,7 @@ Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
     }
   } else if (everywhere) {
     route.sum_to = Route::SumTo::all_outputs;
-  } else if (host && (scatters || both)) {
+  } else if (host && scatters) {
     route.sum_to = Route::SumTo::own_outputs;
   }
   const bool is_out = everywhere || route.sum_to != Route::SumTo::result;
@@ -137,8 +127,7 @@ Site Site::of(const topology::Topology& topology, const Tuning& tuning) {
           .node_tree = topology::joins_of_uneven_nodes(topology).empty(),
           .eager_bytes = tuning.eager_bytes,
           .cache_bytes = tuning.cache_bytes,
-          .halves_from = tuning.halves_from,
-          .halves_up_to = takes_halves(topology) ? tuning.halves_up_to : 0};
+          .halves_from = takes_halves(topology) ? tuning.halves_from : SIZE_MAX};
 }
 
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site) {

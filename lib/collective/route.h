@@ -15,12 +15,11 @@ namespace tutti::collective {
 struct Site {
   std::size_t nodes = 1;
   int local_size = 1;
-  bool in_a_lane = true;         ///< this rank exchanges slices with other nodes
-  bool node_tree = true;         ///< the nodes' sums are summed in the canonical tree over nodes
-  std::size_t eager_bytes = 0;   ///< the eager limit
-  std::size_t cache_bytes = 0;   ///< `Tuning::cache_bytes`
-  std::size_t halves_from = 0;   ///< `Tuning::halves_from`
-  std::size_t halves_up_to = 0;  ///< `Tuning::halves_up_to`; 0 unless two ranks are alone
+  bool in_a_lane = true;        ///< this rank exchanges slices with other nodes
+  bool node_tree = true;        ///< the nodes' sums are summed in the canonical tree over nodes
+  std::size_t eager_bytes = 0;  ///< the eager limit
+  std::size_t cache_bytes = 0;  ///< `Tuning::cache_bytes`
+  std::size_t halves_from = SIZE_MAX;  ///< `Tuning::halves_from`
 
   bool several_nodes() const { return nodes > 1; }
 
@@ -91,8 +90,7 @@ struct Route {
   CopyIn copy_in = CopyIn::none;
   Sum sum = Sum::none;
   SumTo sum_to = SumTo::result;
-  bool sums_whole_chunk = false;  ///< whether this rank sums more than its slice
-  bool own_in_place = true;       ///< this rank's own input is summed from where it lies
+  bool own_in_place = true;  ///< this rank's own input is summed from where it lies
   Exchange exchange = Exchange::none;
   bool delivers = false;  ///< after the exchange the lane writes its slice to all outputs
   CopyOut copy_out = CopyOut::none;

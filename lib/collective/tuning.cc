@@ -29,6 +29,10 @@ constexpr std::size_t most_staging = std::size_t{128} << 20;
 /// caches.
 constexpr std::size_t half_inside = std::size_t{128} << 10;
 
+/// The least batch that two ranks with a processor each sum in halves. Below it the second meeting
+/// costs as much as the shorter sum saves.
+constexpr std::size_t least_by_halves = std::size_t{8} << 10;
+
 std::size_t largest_node(const topology::Topology& topology) {
   std::size_t most = 0;
   for (const std::vector<int>& ranks : topology.nodes) most = std::max(most, ranks.size());
@@ -96,9 +100,8 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   tuning.eager_bytes = several
                            ? eager_bytes_between(topology.node_count())
                            : eager_bytes_for(std::min(topology.local_size(), machine.processors));
-  if (takes_halves(topology) && !machine.crowded(topology)) {
-    tuning.half_bytes = half_inside;
-    tuning.halves_up_to = 2 * half_inside;
+  if (takes_halves(topology)) {
+    tuning.halves_from = machine.crowded(topology) ? tuning.eager_bytes + 1 : least_by_halves;
   }
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
@@ -108,6 +111,9 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   const std::size_t elements = 4 * ranks / static_cast<std::size_t>(topology.lanes()) + 1;
   const std::size_t least = whole_lines(elements * size_of(DType::b128) + base::cache_line - 1);
   tuning.slice_bytes = std::max(whole_lines(tuning.slice_bytes), least);
+  if (takes_halves(topology)) {
+    tuning.half_bytes = slice_bytes == 0 ? half_inside : tuning.slice_bytes;
+  }
   const std::size_t share = device_chunk / static_cast<std::size_t>(topology.lanes());
   tuning.device_slice_bytes =
       slice_bytes == 0 ? std::max(whole_lines(share), tuning.slice_bytes) : tuning.slice_bytes;

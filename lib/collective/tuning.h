@@ -30,11 +30,10 @@ struct Tuning {
   std::size_t slots = 2;            ///< chunks under way at once
   std::size_t cache_bytes = std::size_t{32} << 20;  ///< `Machine::cache_bytes`
   bool sums_together = false;  ///< the ranks that run first sum small batches for all
-  /// For two ranks that are alone on one node: the sizes of the batches that move by halves
-  /// (`Halves`), and how much each rank sums of one of their chunks. 0: no batch moves in this way.
+  /// Two ranks that are alone on one node: the least batch that moves by halves (`Halves`), and
+  /// what each rank sums of one of its chunks. Elsewhere no batch moves in this way.
+  std::size_t halves_from = SIZE_MAX;
   std::size_t half_bytes = 0;
-  std::size_t halves_from = std::size_t{2} << 10;
-  std::size_t halves_up_to = 0;
   StagingStores::Pacing staging = {};
   /// For batches of tensors on a GPU; see `slice_bytes` and `slots`.
   std::size_t device_slice_bytes = std::size_t{4} << 20;

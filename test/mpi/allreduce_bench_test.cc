@@ -22,7 +22,7 @@ class Fake : public Contestant {
       : mpi_(make_mpi(settings)), name_(std::move(name)), log_(log), lazy_(lazy) {}
   std::string impl() const override { return name_; }
   std::string version() const override { return "1"; }
-  Buffers prepare(const Buffers& own) override { return mpi_->prepare(own); }
+  Buffers prepare(const Case& now, const Buffers& own) override { return mpi_->prepare(now, own); }
   void run() override {
     log_ += name_;
     if (!lazy_) mpi_->run();
@@ -37,13 +37,14 @@ class Fake : public Contestant {
 
 struct Fixture {
   Settings settings;
+  Case how;
   std::string log;
 
   std::vector<Row> race(std::size_t count, bool lazy = false) {
     std::vector<std::unique_ptr<Contestant>> contestants;
     contestants.push_back(std::make_unique<Fake>(settings, "a", log, false));
     contestants.push_back(std::make_unique<Fake>(settings, "b", log, lazy));
-    return Race(world(), settings, std::move(contestants)).run(count);
+    return Race(world(), settings, std::move(contestants)).run(how, count);
   }
 };
 
@@ -62,25 +63,53 @@ TEST_CASE_METHOD(Fixture, "contestants take turns, warm-up first") {
 TEST_CASE_METHOD(Fixture, "right results have no wrong element, in every dtype, in place or not") {
   settings.iterations = 2;
   settings.dtype = GENERATE(DType::f32, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64);
-  settings.in_place = GENERATE(false, true);
+  how.in_place = GENERATE(false, true);
   for (const Row& row : race(40000)) CHECK(row.wrong == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a broadcast gives the root's values") {
-  settings.op = Operation::broadcast;
+  how = {.op = Operation::broadcast, .in_place = true};
   settings.root = world().size() - 1;
   settings.iterations = 2;
   settings.dtype = GENERATE(DType::f16, DType::bf16, DType::f32);
   for (const Row& row : race(1000)) CHECK(row.wrong == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "the halves of an allreduce give shards of the sum, and all inputs") {
-  settings.op = GENERATE(Operation::reduce_scatter, Operation::allgather);
+TEST_CASE_METHOD(Fixture, "minima and maxima are right, and a lazy contestant's are not") {
+  how.redop = GENERATE(ReduceOp::min, ReduceOp::max);
+  settings.iterations = 2;
+  for (const Row& row : race(1000)) CHECK(row.wrong == 0);
+  if (world().size() > 1) CHECK(race(1000, true)[1].wrong > 0);
+}
+
+TEST_CASE_METHOD(Fixture, "operations with shares give those of all ranks, in place or not") {
+  how.op = GENERATE(Operation::reduce_scatter, Operation::allgather, Operation::all_to_all);
+  how.in_place = GENERATE(false, true);
   settings.iterations = 2;
   const std::size_t count = static_cast<std::size_t>(world().size()) * 1000;
   for (const Row& row : race(count)) CHECK(row.wrong == 0);
   const bool lazy = true;
-  CHECK(race(count, lazy)[1].wrong > count);
+  if (!how.in_place) CHECK(race(count, lazy)[1].wrong > count);
+}
+
+TEST_CASE_METHOD(Fixture, "each rank gets the input of the one before it") {
+  if (world().size() == 1) return;
+  how.op = Operation::sendrecv;
+  settings.iterations = 2;
+  for (const Row& row : race(1000)) CHECK(row.wrong == 0);
+  CHECK(race(1000, true)[1].wrong > 1000);
+}
+
+TEST_CASE_METHOD(Fixture, "the rate of copies is measured where ranks share a memory") {
+  settings.iterations = 1;
+  how.op = GENERATE(Operation::allreduce, Operation::reduce_scatter, Operation::allgather);
+  how.in_place = GENERATE(false, true);
+  const std::size_t count = static_cast<std::size_t>(world().size()) << 18;
+  for (const Row& row : race(count)) {
+    CHECK(row.wrong == 0);
+    CHECK((row.copy_rate > 0) == (world().size() > 1));
+  }
+  CHECK(race(static_cast<std::size_t>(world().size()) * 100)[0].copy_rate == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a result that was not written is wrong, in each turn and on each rank") {

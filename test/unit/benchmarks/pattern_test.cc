@@ -87,3 +87,39 @@ TEST_CASE("sixteen-bit floats hold the numbers that f32 holds") {
     REQUIRE(value == wide[i]);
   }
 }
+
+TEST_CASE("averages, minima and maxima of all ranks' inputs have no wrong element") {
+  const int ranks = GENERATE(1, 3, 8, 11);
+  constexpr std::size_t count = 1000;
+  for (const ReduceOp op : {ReduceOp::average, ReduceOp::min, ReduceOp::max}) {
+    const Pattern pattern(DType::i8, ranks, op);
+    std::vector<int> result(count);
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<std::int8_t> one(count);
+      pattern.fill(one.data(), count, rank, 3);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (op == ReduceOp::average) result[i] += one[i];
+        if (op == ReduceOp::min) result[i] = rank == 0 ? one[i] : std::min<int>(result[i], one[i]);
+        if (op == ReduceOp::max) result[i] = std::max<int>(result[i], one[i]);
+      }
+    }
+    std::vector<std::int8_t> expected(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const int divisor = op == ReduceOp::average ? ranks : 1;
+      CHECK(result[i] % divisor == 0);
+      CHECK(result[i] <= 127);
+      expected[i] = static_cast<std::int8_t>(result[i] / divisor);
+    }
+    CHECK(pattern.wrong_in_sum(expected.data(), count, 3) == 0);
+    expected[7] = static_cast<std::int8_t>(expected[7] + 1);
+    CHECK(pattern.wrong_in_sum(expected.data(), count, 3) == 1);
+  }
+}
+
+TEST_CASE("a part of a copy is right at its own place alone") {
+  const Pattern pattern(DType::i32, 4);
+  std::vector<std::int32_t> whole(1000);
+  pattern.fill(whole.data(), whole.size(), 2, 5);
+  CHECK(pattern.wrong_in_copy(whole.data() + 300, 500, 2, 5, 300) == 0);
+  CHECK(pattern.wrong_in_copy(whole.data() + 300, 500, 2, 5, 301) > 350);
+}
