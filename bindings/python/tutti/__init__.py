@@ -136,7 +136,7 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
                if name not in ("type", "check_finite") and value is not None}
     if isinstance(timeline, os.PathLike):
         options["timeline"] = os.fspath(timeline)
-    if "logging" in sys.modules:  # else nobody has configured it
+    if "logging" in sys.modules:  # if it has not been imported, nobody has configured it
         from tutti import _logs  # pylint: disable=import-outside-toplevel  # import tutti stays quick
         _logs.follow()
     store = KVStore(type, options, check_finite)
