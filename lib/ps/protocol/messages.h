@@ -90,6 +90,7 @@ struct Register {
   int process = 0;
   /// For a worker: the number from `Staying`; 0 if it has none.
   std::uint64_t membership = 0;
+  std::string host_identity{};  ///< tells hosts of one name apart
 };
 /// On a connection of its own, before its first store: a worker's process is there for as long as
 /// this connection is, whether or not it has a store.
