@@ -27,7 +27,7 @@ std::shared_ptr<tutti::KVStore> open_store(const World& world, const Settings& s
   return store;
 }
 
-/// The same name on all ranks, and different from every other run's.
+/// The name is the same on all ranks, and differs from every other run's.
 std::string timeline_file(const World& world) {
   const auto processes = world.gather(host_name() + "-" + std::to_string(::getpid()));
   return std::filesystem::temp_directory_path() / ("allreduce_bench-" + processes[0] + ".json");
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   const int status = run_program(argc, argv, {}, [&](const World& world, const Settings& settings) {
     const tutti::Options options = tutti::Options::from_env();
     Contestants contestants;
-    // This store is made first, for the file of a later store has a number in its name.
+    // This store is made first, because the file of a later store has a number in its name.
     if (settings.runs("timeline")) {
       tutti::Options recording = options;
       recording.timeline = timeline = timeline_file(world);
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     }
     return contestants;
   });
-  // The file was written when its store closed. Only the time counts, so delete it.
+  // The file was written when its store closed. Only the time counts, so it is deleted.
   std::error_code not_there;
   if (!timeline.empty()) std::filesystem::remove(timeline, not_there);
   return status;

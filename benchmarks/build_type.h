@@ -5,8 +5,8 @@
 
 namespace tutti::bench {
 
-/// A line for the head of a table: how the library was built, and a warning if that is not for
-/// measuring.
+/// A line for the head of a table: how the library was built, and a warning if such a build should
+/// not be measured.
 inline std::string build_type_line() {
   const std::string type = build_type();
   return "# build type: " + type +

@@ -20,7 +20,7 @@ using namespace tutti::coordinator;
 using Clock = std::chrono::steady_clock;
 
 /// All participants and the coordinator in one thread. A gate closes as soon as every rank has
-/// entered it; moving data takes no time.
+/// entered it, and moving data takes no time.
 class Job {
  public:
   Job(int ranks, int keys, bool replay)
@@ -36,11 +36,11 @@ class Job {
     }
   }
 
-  /// Every rank submits every key; returns when all calls are over.
+  /// Lets every rank submit every key, and returns when all calls are over.
   void step() {
     unfinished_ = participants_.size() * calls_.size();
     for (Participant& participant : participants_) {
-      // Time passes, but never so much that anything times out.
+      // Time passes, but never enough for a timeout.
       participant.tick(now_);
       for (std::size_t i = 0; i < calls_.size(); ++i) participant.submit(i + 1, calls_[i]);
     }
@@ -134,10 +134,10 @@ class Job {
   Clock::duration in_coordinator_{};
 };
 
-/// Measures the time of all ranks and the coordinator together. `rank_us`: one rank's share of a
-/// step; `coordinator_us`: the coordinator's.
+/// Measures the time of all ranks and the coordinator together. `rank_us` is one rank's share of a
+/// step, and `coordinator_us` the coordinator's.
 void run_steps(benchmark::State& state, int ranks, int keys, bool replay) {
-  // Enough steps for the cycle to be found and entered.
+  // These steps are enough for the cycle to be found and entered.
   constexpr int warmup = 8;
   Job job(ranks, keys, replay);
   for (int i = 0; i < warmup; ++i) job.step();

@@ -1,4 +1,4 @@
-// How fast a GPU does each step that a sum of device tensors is made of, alone. See --help.
+// How fast a GPU alone does each step of a sum of device tensors. See --help.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace tutti;
 
-/// As tutti-info does, which needs MPI.
+/// Prints the same facts as tutti-info, which needs MPI.
 void print_facts(const bench::gpu::Bench& bench) {
   for (const Fact& fact : cuda::facts()) {
     bench.print({{"part", "facts"}, {"name", fact.name}, {"value", fact.value}});

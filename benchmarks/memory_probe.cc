@@ -1,4 +1,5 @@
-// The memory bandwidth when all cores copy at once: bytes read plus written a second. See --help.
+// The memory bandwidth when all cores copy at the same time: bytes read plus written a second. See
+// --help.
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -27,7 +28,7 @@ int usable_cpus() {
   return CPU_COUNT(&mask);
 }
 
-/// The memory of one thread, which touches it first itself.
+/// The memory of one thread. The thread touches it first, so that it lies next to its processor.
 class Pages {
  public:
   explicit Pages(std::size_t bytes)
@@ -52,8 +53,8 @@ class Pages {
   std::unique_ptr<std::byte[]> to_;
 };
 
-/// Passes of all threads together. The best one counts: the bound is what the memory can do, not
-/// what it did while something else ran.
+/// Passes of all threads together. The best pass counts, because the bound is what the memory can
+/// do, even if something else ran meanwhile.
 class Passes {
  public:
   Passes(int threads, double seconds)
@@ -61,7 +62,7 @@ class Passes {
              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
         meeting_(threads, Between{this}) {}
 
-  /// Every thread calls it before each pass; false when the time is over.
+  /// Every thread calls this before each pass. Returns false when the time is over.
   bool next() {
     meeting_.arrive_and_wait();
     return going_;
@@ -73,7 +74,7 @@ class Passes {
     Passes* passes;
     void operator()() const noexcept { passes->between(); }
   };
-  /// One thread runs it between passes, while all others wait at the barrier.
+  /// One thread runs this between passes, while all others wait at the barrier.
   void between() noexcept {
     const Clock::time_point now = Clock::now();
     if (passes_ > 0) best_ = std::min(best_, std::chrono::duration<double>(now - start_).count());

@@ -92,13 +92,14 @@ double processor_seconds() {
 /// The part of a core that this process uses while its store has nothing to do.
 double idle_use(KVStore& store, double seconds) {
   store.barrier();
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // work that the barrier left over
+  // For work that the barrier left over.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const double before = processor_seconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   return (processor_seconds() - before) / seconds;
 }
 
-/// A store, and how its steps went.
+/// A store, and the times of its steps.
 struct Lane {
   Lane(std::string name, const tutti::Options& options, const Settings& settings)
       : impl(std::move(name)),
@@ -117,7 +118,7 @@ struct Lane {
 };
 using Lanes = std::vector<std::unique_ptr<Lane>>;
 
-/// Takes steps of all lanes in turn, so that disturbances of the machine hit all of them.
+/// Takes steps of all lanes in turn, so that disturbances of the machine affect all of them.
 void take_turns(const Lanes& lanes, const Settings& settings) {
   for (int turn = 0; turn < settings.warmup; ++turn) {
     for (const auto& lane : lanes) lane->step.take(turn);
@@ -165,7 +166,7 @@ nlohmann::ordered_json row(Lane& lane, const Settings& settings) {
           {"wrong", totals[1]}};
 }
 
-/// Prints an array with one row a line, then how much longer steps take with a timeline.
+/// Prints an array with one row on each line, and then how much longer steps take with a timeline.
 void report(const std::vector<nlohmann::ordered_json>& rows, const std::string& file) {
   std::string text;
   fmt::print("{}", tutti::bench::build_type_line());
@@ -215,7 +216,7 @@ int run(const Settings& settings) {
   if (settings.replay) options.replay = *settings.replay;
   Lanes lanes;
   if (!settings.timeline.empty()) {
-    // This store is made first, for the file of a later store has a number in its name.
+    // This store is made first, because the file of a later store has a number in its name.
     tutti::Options recording = options;
     recording.timeline = settings.timeline;
     lanes.push_back(std::make_unique<Lane>("timeline", recording, settings));

@@ -1,5 +1,5 @@
-// The cost of passing a call from the program to the executor and its completion back, in a job of
-// one rank, so without other ranks and without data.
+// The cost of passing a call from the program to the executor and its completion back. The job has
+// one rank, so there are no other ranks and no data.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -26,7 +26,7 @@ std::unique_ptr<Session> lone_session() {
   return std::make_unique<Session>(std::move(world), Options{});
 }
 
-/// Tensors of one f32 each, and their calls.
+/// Tensors of one f32 each, and the calls for them.
 class Tensors {
  public:
   explicit Tensors(std::size_t count) : values_(count, 1) {}
@@ -52,7 +52,8 @@ Pending submit(Session& session, Tensors& tensors, std::size_t count) {
   return session.submit(std::move(list));
 }
 
-/// Steps that are not measured: afterwards the order is agreed on and buffers have their size.
+/// Makes steps that are not measured. After them the order is agreed on, and buffers have their
+/// sizes.
 void warm_up(Session& session, Tensors& tensors, std::size_t count) {
   for (int i = 0; i < 200; ++i) submit(session, tensors, count).wait();
 }
@@ -88,7 +89,7 @@ void run_same_thread(benchmark::State& state, std::size_t count) {
 }
 
 /// A callback on the communication thread tells the end and rings back. Both threads sleep in
-/// between, as they do where threads outnumber processors.
+/// between, as they do if there are more threads than processors.
 void run_other_thread(benchmark::State& state, std::size_t count) {
   const auto session = lone_session();
   Tensors tensors(count);

@@ -23,7 +23,7 @@ constexpr std::size_t small_bytes = std::size_t{16} << 10;
 constexpr std::size_t large_bytes = std::size_t{64} << 20;
 
 /// Buffers of zeros whose pages are allocated. Each starts at another place within a page, as real
-/// ones do, so that they do not fall on the same sets of a cache.
+/// ones do, so that they do not use the same sets of a cache.
 class Buffers {
  public:
   Buffers(std::size_t count, std::size_t bytes) : memory_(count * (bytes + skew)) {
@@ -40,8 +40,8 @@ class Buffers {
   std::vector<void*> addresses_;
 };
 
-/// The bytes a second that one core gets from memory, or from the cache that buffers of this size
-/// fit into: the best of several passes, copied by memcpy or by the kernel with non-temporal
+/// The bytes a second that one core gets from memory, or from the cache into which buffers of this
+/// size fit. It is the best of several passes, copied by memcpy or by the kernel with non-temporal
 /// stores.
 double memory_rate(std::size_t bytes) {
   constexpr int passes = 15;
@@ -67,7 +67,7 @@ double memory_rate(std::size_t bytes) {
   return best;
 }
 
-/// Measured once for each size.
+/// The rate is measured once for each size.
 double usual_rate(std::size_t bytes) {
   static const double small = memory_rate(small_bytes);
   static const double large = memory_rate(large_bytes);

@@ -18,13 +18,13 @@ bool has_word(std::span<char* const> words, std::string_view start) {
   return std::ranges::any_of(words, [&](std::string_view word) { return word.starts_with(start); });
 }
 
-/// Google Benchmark calls it for a value that it does not know, and would then exit with 0.
+/// Google Benchmark calls this for a value that it does not know, and would then exit with 0.
 void refuse() {
   fmt::print(stderr, "an option's value is not one of those that there are; --help lists them\n");
   std::exit(command_line::usage_error);
 }
 
-/// Goes to the error stream, for the output may be JSON.
+/// Goes to the error stream, because the output may be JSON.
 void announce(double seconds) {
   if (std::string_view(build_type()) != "release") fmt::print(stderr, "{}", build_type_line());
   fmt::print(stderr,

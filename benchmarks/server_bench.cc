@@ -61,7 +61,7 @@ ordered_json row(const KVStore& store, const std::string& impl, std::size_t byte
       {"wrong", wrong}};
 }
 
-/// Turns of one size; each takes as long as on its slowest worker.
+/// The turns of one size. Each turn takes as long as on its slowest worker.
 class Turns {
  public:
   Turns(KVStore& store, const Settings& settings, Exchange& exchange)
@@ -91,7 +91,8 @@ class Turns {
     const auto start = Clock::now();
     exchange_.run();
     times_.push_back(microseconds_since(start));
-    // Checking must not take a processor from a worker that still waits.
+    // The check comes after a barrier, because it must not take a processor from a worker that
+    // still waits.
     store_.barrier();
     wrong_ += exchange_.wrong(turn_++);
   }
@@ -104,7 +105,7 @@ class Turns {
   std::uint64_t wrong_ = 0;
 };
 
-/// The time is that from one update to the next, whoever makes it.
+/// Measures the time from one update to the next, whichever worker makes it.
 ordered_json update(KVStore& store, const Settings& settings, std::size_t bytes) {
   Updates updates(store, fmt::format("{} updated", bytes), bytes / sizeof(float));
   for (int i = 0; i < settings.warmup; ++i) updates.run();

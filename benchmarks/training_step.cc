@@ -1,4 +1,4 @@
-// Times training steps with made-up compute and real networks' gradients. See --help.
+// Times training steps with simulated computing and the gradients of real networks. See --help.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -68,7 +68,7 @@ int run(const StepSettings& settings) {
     if (speaks) fmt::print(stderr, "training_step: {}\n", wrong);
     return command_line::usage_error;
   }
-  // Checked before minutes of measuring.
+  // The file is checked before minutes of measuring.
   if (speaks && !settings.json.empty()) save(settings.json, "");
   if (speaks) show(head(report));
   measure(model, *store, report);

@@ -40,7 +40,7 @@ double mib(std::uint64_t bytes) {
   return static_cast<double>(bytes) / (1 << 20);
 }
 
-/// A job of any size, not only this one.
+/// A job of any size, which need not be this one.
 struct Job {
   int ranks = 0;  ///< on each node; 0: none asked for
   int nodes = 1;
@@ -104,7 +104,7 @@ nlohmann::ordered_json json_of(const tutti::KVStore& store) {
           {"choices", std::move(choices)}};
 }
 
-/// One object, whose members the Python package's tutti-info has, too.
+/// Prints one object. The Python package's tutti-info prints the same members.
 void print_json(const Findings& found, const Job& job) {
   auto memory = nlohmann::ordered_json::array();
   for (const int ranks : job.sizes()) {
@@ -123,7 +123,8 @@ void print_json(const Findings& found, const Job& job) {
   fmt::print("{}\n", all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-/// The store is created before anything is printed, for it knows the rank and MPI's thread level.
+/// The store is created before anything is printed, because it knows the rank and MPI's thread
+/// level.
 int inform(const Job& job, bool as_json) {
   Findings found{.options = tutti::Options::from_env(), .store = nullptr, .trouble = std::nullopt};
   try {

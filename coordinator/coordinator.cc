@@ -12,8 +12,8 @@
 namespace tutti::coordinator {
 namespace {
 
-/// Parts planned ahead of the slowest rank: enough to keep data moving over a report's round trip,
-/// few enough for a more urgent tensor to overtake soon.
+/// How many parts are planned ahead of the slowest rank. They keep data moving over the round trip
+/// of a report, and are few enough that a more urgent tensor can soon overtake.
 constexpr std::uint64_t parts_ahead = 2;
 
 }  // namespace
@@ -63,7 +63,7 @@ void Coordinator::count(int from, Slot slot, const Ready& ready) {
   }
 }
 
-/// Joined ranks count as present.
+/// A rank that has joined counts as present.
 bool Coordinator::is_complete(const Gathering& gathering) const {
   if (gathering.count() == size_) return true;
   if (gathering.count() == 0 || joined_ == 0) return false;
@@ -73,7 +73,7 @@ bool Coordinator::is_complete(const Gathering& gathering) const {
   return true;
 }
 
-// All ranks have reported: the key goes to the planner, or fails on all with one error.
+// All ranks have reported. The key goes to the planner, or fails on all ranks with one error.
 void Coordinator::conclude(Slot slot) {
   KeyState& state = keys_[slot];
   const Signature& signature = state.variants.front().signature;
@@ -114,8 +114,8 @@ void Coordinator::conclude(Slot slot) {
                 .signature = signature});
 }
 
-// Ranks that have not reported the round yet are told when they do, so that their use of the key is
-// not paired with the others' next one.
+// Ranks that have not reported the round yet are told when they do. So their use of the key is not
+// paired with the next use of the other ranks.
 void Coordinator::fail(Slot slot, const Failure& failure) {
   KeyState& state = keys_[slot];
   send(everyone, Failed{epoch_, state.key, state.ranks.round(), failure});
@@ -152,7 +152,8 @@ void Coordinator::plan() {
   while (!planner_.empty() && (ahead == 0 || log_.bytes_ahead() < ahead)) {
     std::uint64_t bytes = 0;
     PlanBatch batch = planner_.next(bytes);
-    // Some batch of those planned ahead asks for an acknowledgement, so that planning goes on.
+    // One of the batches that are planned ahead asks for an acknowledgement, so that planning goes
+    // on.
     bytes_unacknowledged_ += bytes;
     batch.acknowledge = ahead > 0 && bytes_unacknowledged_ >= settings_.host.part_bytes;
     if (batch.acknowledge) bytes_unacknowledged_ = 0;

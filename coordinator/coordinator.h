@@ -16,30 +16,31 @@
 
 namespace tutti::coordinator {
 
-/// Rank 0's side of the ordering protocol: reports go in, plans come out. A plain value, driven by
-/// one thread. It has no clock: events happen at the time of the last `tick`.
+/// Rank 0's side of the ordering protocol. It receives reports and makes plans. A plain value,
+/// driven by one thread. It has no clock: events happen at the time of the last `tick`.
 class Coordinator {
  public:
   Coordinator(int size, const Settings& settings);
 
-  /// Throws `internal` for a message that no participant sends.
+  /// Throws `internal` if no participant sends such a message.
   void receive(int from, const ToCoordinator& message);
-  /// Other processes saw that a rank has died or hangs. That is no death if the rank may leave.
+  /// Call this when other processes have seen that a rank has died or hangs. If the rank may leave,
+  /// that is no death.
   void note_lost(int rank, const std::string& reason);
   void tick(Time now);
   /// The latest time at which `tick` must be called.
   std::optional<Time> next_tick() const;
 
   std::vector<Outgoing> take_messages();
-  /// Stall reports and other lines for rank 0's log.
+  /// Takes stall reports and other lines for rank 0's log.
   std::vector<std::string> take_notices();
   /// Whether every rank has left.
   bool is_finished() const;
-  /// The number of keys that ranks have reported.
+  /// The number of keys that the ranks have reported.
   std::size_t keys() const { return keys_.size(); }
-  /// For dumps of hangs: mode, epoch, and which key waits for which ranks.
+  /// Describes for the report of a hang: mode, epoch, and which key waits for which ranks.
   std::string describe() const;
-  /// All state that decides the future, in a canonical form.
+  /// Adds all state that decides the future, in a canonical form.
   void fingerprint(Fingerprint& to) const;
 
  private:
@@ -128,7 +129,7 @@ class Coordinator {
   Planner planner_;
   PlanLog log_;
   std::uint64_t bytes_unacknowledged_ = 0;
-  std::vector<Agreement> agreements_;  ///< to be announced with the next plan
+  std::vector<Agreement> agreements_;  ///< the next plan announces them
   CycleFinder cycles_;
   std::optional<Cycle> replay_;    ///< replayed, or to be once all have stopped
   std::uint64_t replay_from_ = 0;  ///< its batch that is this epoch's first

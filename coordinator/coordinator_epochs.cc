@@ -1,4 +1,4 @@
-// Ending an epoch and beginning the next.
+// How an epoch ends and the next one begins.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +15,9 @@ void Coordinator::handle(int from, const Escape& escape) {
   stop();
 }
 
-/// Call it before the batch is added to the log. Every rank reported how many gates it had entered
-/// when it had the batch's tensors. They cannot depend on batches that no rank had entered then.
+/// Call this before the batch is added to the log. Every rank reported how many gates it had
+/// entered when it had the batch's tensors. These tensors cannot depend on batches whose gates no
+/// rank had entered then.
 void Coordinator::record(const PlanBatch& batch) {
   std::vector<KeyId> completes;
   for (const PlanPart& part : batch.parts) {
@@ -71,15 +72,16 @@ void Coordinator::handle(int from, const Stopped& stopped) {
   if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.stopped; })) resume();
 }
 
-// Every rank entered the gates below K, so their data moves everywhere. Nobody saw a gate from K on
-// close: those batches are as if never planned.
+// Every rank entered the gates below K, so the data of these batches moves everywhere. No rank saw
+// a gate from K on close, so it is as if these batches had never been planned.
 void Coordinator::resume() {
   Resume resume{.epoch = epoch_ + 1, .closed = log_.entered_by_all(), .cycle = {}, .first = 0};
   if (was_replaying_) {
     end_replay();
   } else {
     roll_back();
-    // A replay cannot begin before the cycle's first batch: the order before it was another.
+    // A replay cannot begin before the first batch of the cycle, because the order was another one
+    // there.
     if (resume.closed < replay_->first) {
       cycles_.note_replay_ended(replay_->uses, 0);
       replay_.reset();
@@ -100,7 +102,7 @@ void Coordinator::resume() {
   send(everyone, std::move(resume));
 }
 
-/// Sets each key back to where the last closed batch left it.
+/// Sets each key back to its state after the last closed batch.
 void Coordinator::roll_back() {
   for (const Planner::Waiting& waiting : planner_.waiting()) {
     const Slot slot = keys_.slot_of_id(waiting.id);
@@ -118,7 +120,7 @@ void Coordinator::end_replay() {
   const BatchNumber entered = log_.entered_by_all();
   const BatchNumber length = batches.size();
   for (BatchNumber i = entered - std::min(entered, length); i < entered; ++i) {
-    const Round times = i / length + 1;  // that this batch has run; i is its last run
+    const Round times = i / length + 1;  // the runs of this batch; i is its last run
     for (const PlanPart& part : batches[(replay_from_ + i) % length].batch.parts) {
       const Slot slot = keys_.slot_of_id(part.id);
       const std::uint64_t end = part.begin + part.count;

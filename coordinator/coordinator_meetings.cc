@@ -1,4 +1,4 @@
-// Join and departure: what concerns ranks rather than keys.
+// Join and departure: these concern ranks rather than keys.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ void Coordinator::handle(int from, const JoinAsked& asked) {
   settle();
 }
 
-// Sent after the last plan that counts joined ranks: on reading this they stop contributing.
+// The end of the join is sent after the last plan that counts joined ranks. When such a rank reads
+// it, the rank stops contributing.
 void Coordinator::settle_join() {
   if (joined_ == 0 || !planner_.empty()) return;
   if (joined_ == size_) {
@@ -40,7 +41,7 @@ void Coordinator::end_join(const std::optional<Failure>& failure) {
     rank(r).joined = false;
   }
   joined_ = 0;
-  // Averages of batches planned meanwhile are divided by fewer ranks.
+  // In batches that are planned while ranks have joined, averages are divided by fewer ranks.
   cycles_.restart(log_.next_number());
 }
 
@@ -57,7 +58,7 @@ void Coordinator::handle(int from, const DepartAsked& asked) {
   settle();
 }
 
-// Every key needs every rank, so from the first departure on only started tensors go on.
+// Every key needs every rank. So from the first departure on, only tensors that have started go on.
 void Coordinator::abort_what_has_not_started() {
   for (const Planner::Waiting& waiting : planner_.waiting()) {
     if (waiting.started) continue;
@@ -87,7 +88,7 @@ bool Coordinator::has_started_work() const {
 }
 
 // When a batch is done at its sender, MPI may still hold bytes of it, and sends them only while
-// that rank calls MPI. So no rank leaves before all have received everything.
+// that rank calls MPI. So no rank leaves before all ranks have received everything.
 void Coordinator::let_go() {
   if (first_to_leave_ < 0 || has_started_work()) return;
   if (!std::exchange(draining_, true)) send(everyone, Drain{epoch_});
@@ -138,8 +139,8 @@ void Coordinator::conclude_loss(int r, const std::string& reason) {
   send(everyone, LostRank{r, reason});
 }
 
-// A rank that says so of itself has not left, though it may leave: the others will not meet it at
-// the end of MPI.
+// A rank that reports its own loss has not left, though it may leave: it will not meet the other
+// ranks in MPI_Finalize.
 void Coordinator::handle(int from, const LostRank& loss) {
   check(loss.rank >= 0 && loss.rank < size_, "a lost rank is one of the ranks");
   if (from == loss.rank) {

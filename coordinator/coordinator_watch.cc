@@ -1,4 +1,4 @@
-// Watches which ranks are waited for, and since when: stall reports, timeouts, dumps.
+// Watches which ranks are waited for, and since when: stall reports, timeouts, reports of hangs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace tutti::coordinator {
 namespace {
 
-/// Keys named in one text.
+/// The most keys that one text names.
 constexpr std::size_t shown_keys = 5;
 
 }  // namespace
@@ -21,7 +21,7 @@ void Coordinator::note(Time due) {
   watch_at_ = watch_at_ ? std::min(*watch_at_, due) : due;
 }
 
-/// Begins a wait: its first report is due at `notice_at`, or its timeout if that is earlier.
+/// Begins a wait. Its first report is due at `notice_at`, or at its timeout if that is earlier.
 void Coordinator::watch_from(Time since, Time& notice_at) {
   notice_at = since + settings_.stall_report_after;
   note(std::min(notice_at, since + settings_.key_timeout));
@@ -31,8 +31,8 @@ std::optional<Time> Coordinator::next_tick() const {
   return watch_at_;
 }
 
-// Only the earliest deadline is kept, and each look finds the next, so that a report costs no
-// timer.
+// Only the earliest deadline is kept, and each look finds the next one. So a report needs no timer
+// of its own.
 void Coordinator::tick(Time now) {
   now_ = now;
   if (!watch_at_ || now_ < *watch_at_) return;
@@ -69,7 +69,7 @@ std::vector<int> Coordinator::ranks_that(bool (*holds)(const Rank&)) const {
   return ranks;
 }
 
-// Keys that lack the same ranks share a line; a timeout is each key's own.
+// Keys that lack the same ranks share a line. Each key has its own timeout.
 void Coordinator::watch_keys() {
   std::map<Ranks, std::vector<std::string>> stalled;
   std::map<Ranks, Time> longest;
@@ -138,13 +138,13 @@ void Coordinator::watch_stop() {
   note(std::min(stop_notice_at_, stop_since_ + settings_.key_timeout));
 }
 
-/// "the tensors under way are done (1 and 2), held up by rank 3".
+/// Returns text such as "the tensors under way are done (1 and 2), held up by rank 3".
 std::string Coordinator::what_is_under_way() const {
   std::vector<std::string> names;
   std::vector<bool> late(ranks_.size(), false);
   for (Slot slot = 0; slot < keys_.size(); ++slot) {
     const KeyState& state = keys_[slot];
-    // After a departure only tensors that have started are still queued.
+    // After a departure, only tensors that have started are still queued.
     if (!state.queued && state.start == 0) continue;
     names.push_back(name_of(state.key));
     for (const int r : state.queued ? log_.behind() : missing(state.ranks)) {
@@ -160,15 +160,15 @@ std::string Coordinator::what_is_under_way() const {
   return ranks.empty() ? text : fmt::format("{}, held up by {}", text, rank_list(ranks));
 }
 
-/// For messages: what must happen before a rank that leaves, or rank 0, can be let go.
+/// Says for messages what must happen before a rank that leaves, or rank 0, may go.
 std::string Coordinator::what_holds_leaving() const {
   if (!draining_) return what_is_under_way();
   if (!undrained().empty()) return "the last batches are done at " + rank_list(undrained());
   return rank_list(ranks_that([](const Rank& r) { return !r.gone && (!r.leaving || r.let_go); }));
 }
 
-// Rank 0 cannot leave before the others, and no rank before the started tensors are done. But no
-// rank may wait for ever either.
+// Rank 0 cannot leave before the others, and no rank can leave before the started tensors are done.
+// But no rank may wait for ever either.
 void Coordinator::watch_leaving() {
   const Ranks held = ranks_that([](const Rank& r) { return r.leaving && !r.let_go; });
   if (held.empty()) return;

@@ -8,10 +8,11 @@
 namespace tutti::coordinator {
 namespace {
 
-/// A cycle may begin this many uses of a key back, because a cycle may use a key several times.
+/// How many earlier uses of the last key are tried as the beginning of a cycle. A cycle may use a
+/// key several times.
 constexpr int candidates = 8;
 
-// The sum of the keys' hashes tells multisets of keys apart.
+// The sum of these hashes tells whether two lists use the same keys equally often.
 std::uint64_t mixed(KeyId id) {
   std::uint64_t x = (id + 1) * 0x9E3779B97F4A7C15ULL;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -19,10 +20,11 @@ std::uint64_t mixed(KeyId id) {
   return x ^ (x >> 31);
 }
 
-/// How many batches one may pass: planning runs no further ahead of slow data.
+/// The most batches that one batch may pass. Planning runs no further ahead of slow data.
 constexpr std::size_t most_passed = 256;
 
-/// The parts of a tensor, and the uses of a key, keep their order.
+/// Whether the urgent batch may pass the other one. The parts of a tensor, and the uses of a key,
+/// keep their order.
 bool may_pass(const RecordedBatch& urgent, const RecordedBatch& other) {
   const std::vector<PlanPart>& parts = urgent.batch.parts;
   return urgent.priority > other.priority &&
@@ -36,7 +38,7 @@ bool may_pass(const RecordedBatch& urgent, const RecordedBatch& other) {
 
 void Cycle::bring_forward(std::size_t from) {
   std::vector<RecordedBatch> order;
-  std::vector<std::size_t> places;  // of `order`, as they were planned
+  std::vector<std::size_t> places;  // where the batches of `order` were planned
   for (std::size_t place = 0; place < batches.size(); ++place) {
     const std::size_t begin = place < from ? 0 : from;
     const std::size_t passes = std::min({place, batches[place].waiting, most_passed});
@@ -73,7 +75,7 @@ void CycleFinder::add(const RecordedBatch& recorded, const std::vector<KeyId>& c
   }
 }
 
-// It demands at most half of the remembered uses, because the memory may begin in the middle of a
+// Demands at most half of the remembered uses, because the memory may begin in the middle of a
 // step.
 bool CycleFinder::repeats(std::size_t period) const {
   const std::size_t end = uses_.size();
@@ -100,7 +102,8 @@ std::optional<Cycle> CycleFinder::find() const {
                 .uses = period};
     for (RecordedBatch& recorded : cycle.batches) {
       recorded.batch.acknowledge = false;
-      for (PlanPart& part : recorded.batch.parts) part.round = 0;  // replay counts by itself
+      // Replay counts the rounds by itself.
+      for (PlanPart& part : recorded.batch.parts) part.round = 0;
     }
     return cycle;
   }

@@ -9,7 +9,7 @@
 
 namespace tutti::coordinator {
 
-/// Gathers the bytes of a state in one canonical order: equal bytes, equal future.
+/// Gathers the bytes of a state in one canonical order. Equal bytes mean an equal future.
 class Fingerprint {
  public:
   template <typename T>

@@ -1,5 +1,5 @@
-// The states of both sides as bytes. Unordered maps are left out: they only index the data that are
-// here.
+// The states of both sides as bytes. Unordered maps are left out, because they only index other
+// members.
 #include "coordinator/coordinator.h"
 #include "coordinator/fingerprint_of.h"
 #include "coordinator/participant.h"

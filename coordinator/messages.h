@@ -9,14 +9,15 @@
 #include "coordinator/types.h"
 #include "tutti/error.h"
 
-// The messages between a rank and the coordinator. They arrive in the order sent, in each
-// direction. The receiver drops a message of an epoch that is over, except for the loss of a rank.
+// The messages between a rank and the coordinator. In each direction they arrive in the order in
+// which they were sent. The receiver drops a message of an epoch that is over, unless it reports
+// the loss of a rank.
 namespace tutti::coordinator {
 
-/// Names a key with one agreed signature, so that neither travels again. Given by the coordinator
-/// at the first agreement.
+/// Names a key with one agreed signature, so that neither of them travels again. The coordinator
+/// gives it when the ranks first agree.
 using KeyId = std::uint32_t;
-/// Counts a key's uses, so that nobody's round w is paired with another's round w+1.
+/// Counts the uses of a key. So no rank's round w is paired with another rank's round w+1.
 using Round = std::uint64_t;
 
 using base::Failure;
@@ -25,11 +26,11 @@ struct ReadyCall {
   KeyId id = 0;
   std::int32_t priority = 0;
   Round round = 0;
-  Time age{};  ///< since the user's call, so that a wait is counted across epochs
+  Time age{};  ///< the time since the user's call, so that a wait is counted across epochs
   friend bool operator==(const ReadyCall&, const ReadyCall&) = default;
 };
 
-/// Like `ReadyCall`, for a call without an id: a new key or a new signature.
+/// Like `ReadyCall`, for a call without an id: the key or its signature is new.
 struct FreshCall {
   Key key = 0;
   Signature signature;
@@ -39,10 +40,11 @@ struct FreshCall {
   friend bool operator==(const FreshCall&, const FreshCall&) = default;
 };
 
-/// Calls in one report. More take several reports, so that none comes near `max_message_bytes`.
+/// The most calls in one report. More calls take several reports, so that no report comes near
+/// `max_message_bytes`.
 constexpr std::size_t max_report_calls = std::size_t{1} << 15;
 
-/// The keys that became ready since the last report, and how far the rank is.
+/// The keys that became ready since the last report, and how far the rank has come.
 struct Report {
   Epoch epoch = 0;
   BatchNumber entered = 0;  ///< gates entered in this epoch
@@ -61,13 +63,13 @@ struct DepartAsked {
   friend bool operator==(const DepartAsked&, const DepartAsked&) = default;
 };
 
-/// Answers `Drain`: every batch that was planned is done at this rank.
+/// Answers `Drain`: every planned batch is done at this rank.
 struct Drained {
   Epoch epoch = 0;
   friend bool operator==(const Drained&, const Drained&) = default;
 };
 
-/// The rank has its `Departed`: its end is no death.
+/// The rank has received its `Departed`. From now on its end is no death.
 struct Left {
   Epoch epoch = 0;
   friend bool operator==(const Left&, const Left&) = default;
@@ -75,7 +77,7 @@ struct Left {
 
 enum class EscapeReason : std::uint8_t { deviation, request, slow_gate, waiting, overdue };
 
-/// Replay does not fit this rank any more. It enters no gate of this epoch from now on.
+/// The replay does not fit this rank any more. The rank enters no further gate of this epoch.
 struct Escape {
   Epoch epoch = 0;
   EscapeReason reason = EscapeReason::deviation;
@@ -83,14 +85,14 @@ struct Escape {
   friend bool operator==(const Escape&, const Escape&) = default;
 };
 
-/// Answers `Stop`: enters no gate of this epoch beyond `entered`.
+/// Answers `Stop`: the rank enters no gate of this epoch beyond `entered`.
 struct Stopped {
   Epoch epoch = 0;
   BatchNumber entered = 0;
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
-/// Both directions; terminal.
+/// May go in both directions. Terminal.
 struct LostRank {
   int rank = 0;
   std::string reason;
@@ -131,7 +133,7 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// A key's round ended before it began; the same on every rank.
+/// The round of a key ended before it began. Every rank gets the same message.
 struct Failed {
   Epoch epoch = 0;
   Key key = 0;
@@ -154,7 +156,7 @@ struct Drain {
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 
-/// Every rank has drained, and nothing more will be asked of this one.
+/// Every rank has drained. The coordinator will ask nothing more of this one.
 struct Departed {
   Epoch epoch = 0;
   friend bool operator==(const Departed&, const Departed&) = default;
@@ -166,8 +168,8 @@ struct Stop {
 };
 
 /// Begins `epoch`. In the epoch before, this message closes every gate below `closed`, and
-/// withdraws the others. With a cycle, the rank replays it from its batch `first`; without one, the
-/// ranks negotiate.
+/// withdraws the others. If it has a cycle, the rank replays it from the batch `first` of the
+/// cycle. Otherwise the ranks negotiate.
 struct Resume {
   Epoch epoch = 0;
   BatchNumber closed = 0;
@@ -178,7 +180,7 @@ struct Resume {
 
 using ToRank = std::variant<Plan, Failed, JoinOver, Drain, Departed, Stop, Resume, LostRank>;
 
-/// `to` of a message for all ranks that have not left.
+/// The `to` of a message for all ranks that have not left.
 constexpr int everyone = -1;
 struct Outgoing {
   int to = everyone;

@@ -96,8 +96,9 @@ void Participant::receive(const ToRank& message) {
   std::visit([this](const auto& one) { handle(one); }, message);
 }
 
-// The coordinator's messages arrive in order and it answers `Stopped` before it goes on, so one of
-// another epoch would be a broken coordinator; dropping it is what keeps a late one harmless.
+// The coordinator's messages arrive in order, and it waits for `Stopped` before it goes on. So only
+// a broken coordinator sends a message of another epoch. Such a message is dropped, so that it does
+// no harm.
 bool Participant::is_current(Epoch epoch) const {
   return epoch == epoch_;
 }
@@ -112,7 +113,8 @@ void Participant::handle(const Failed& failed) {
     finish(slot, error_of(failed.failure,
                           is_barrier(failed.key) ? std::nullopt : std::optional(failed.key)));
   } else if (join_.wanted) {
-    // The round went on without this rank; its next use is paired with the others' next.
+    // The round went on without this rank. The rank's next use is paired with the next use of the
+    // others.
     use.next_round = std::max(use.next_round, failed.round + 1);
   }
 }

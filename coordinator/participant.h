@@ -16,7 +16,7 @@
 
 namespace tutti::coordinator {
 
-/// An action that the owner of a Participant must take, in the order given.
+/// An action that the owner of a Participant must take. Actions come in their order.
 struct Send {
   ToCoordinator message;
 };
@@ -27,17 +27,18 @@ struct Send {
 struct Enter {
   LocalBatch batch;
 };
-/// An entered gate did not close and never will: forget it. Its data has not moved.
+/// Forget this gate: this rank has entered it, but it did not close and never will. The batch's
+/// data has not moved.
 struct Withdraw {
   Epoch epoch;
   BatchNumber number;
 };
-/// The gate counts as closed, though this rank did not see it close: move its data.
+/// Move the batch's data. Its gate counts as closed, though this rank did not see it close.
 struct CloseGate {
   Epoch epoch;
   BatchNumber number;
 };
-/// A call is over. Its key is free already.
+/// A call is over. Its key may already be used again.
 struct Finish {
   CallId call;
   std::optional<Error> error;
@@ -46,14 +47,14 @@ struct JoinDone {
   int last;  ///< the last rank to join
   std::optional<Error> error;
 };
-/// This rank may leave: its end counts as no death any more.
+/// This rank may leave. Its end counts as no death any more.
 struct DepartDone {};
-/// Terminal: every call and join in flight fails with it, code `peer_lost`.
+/// Terminal: every call and join in flight fails with this error, whose code is `peer_lost`.
 struct PeerLost {
   int rank;
   std::string message;
 };
-/// For the log.
+/// A line for the log.
 struct Notice {
   std::string text;
 };
@@ -61,50 +62,53 @@ using Action =
     std::variant<Send, Enter, Withdraw, CloseGate, Finish, JoinDone, DepartDone, PeerLost, Notice>;
 
 /// One rank's side of the ordering protocol: a plain value, driven by one thread. It has no clock:
-/// events happen at the time of the last `tick`. After any event, take the actions.
+/// events happen at the time of the last `tick`. After any event, the owner takes the actions.
 class Participant {
  public:
   Participant(int rank, int size, const Settings& settings);
 
-  /// Throws `duplicate_key`; `invalid_argument` between `join` and its end; `aborted` after
-  /// `depart`; `peer_lost` once a rank is lost. Nothing was submitted then.
-  /// Returns the key's number on this rank: small, and the same for all calls of the key.
+  /// Returns the key's number on this rank: small, and the same for all calls of the key. Throws,
+  /// and then submits nothing:
+  /// - `duplicate_key`;
+  /// - `invalid_argument` between `join` and its end;
+  /// - `aborted` after `depart`;
+  /// - `peer_lost` once a rank is lost.
   std::uint32_t submit(CallId id, const Call& call);
-  /// May be called once at a time. JoinDone or Lost answers it.
+  /// Begins a join. JoinDone or Lost answers it; only then may this be called again.
   void join();
-  /// From now on nothing can be submitted. DepartDone or Lost answers it. Tensors that have not
+  /// From now on nothing can be submitted. DepartDone or Lost answers this. Tensors that have not
   /// started fail with `aborted` on every rank.
   void depart();
-  /// The gate has closed. Ignored if RESUME closed it first.
+  /// Notes that the gate has closed. Ignored if Resume closed it first.
   void note_gate_closed(Epoch epoch, BatchNumber number);
-  /// The batch's data has moved on this rank. Call it in the batches' order.
+  /// Notes that the batch's data has moved on this rank. Call this in the batches' order.
   void note_batch_done(Epoch epoch, BatchNumber number);
-  /// A user thread waits for the key's call, which may be over already.
+  /// Notes that a user thread waits for the key's call, which may be over already.
   void note_user_waits(const Key& key);
-  /// A user thread waits for something that belongs to no key: the replay may lack a call that
-  /// comes after it.
+  /// Notes that a user thread waits for something that belongs to no key. The replay may lack a
+  /// call that the thread makes after it.
   void note_user_waits_elsewhere();
   /// Whether batches follow without messages to the coordinator.
   bool is_replaying() const { return !cycle_.empty() && !halted_; }
-  /// Whether replay lacks a call, so that `note_user_waits` for another call may end it.
+  /// Whether the replay lacks a call. Then `note_user_waits` for another call may end the replay.
   bool is_asking_who_waits() const {
     return !cycle_.empty() && !halted_ && lacks_next_ && to_plan_ > 0;
   }
-  /// This rank has noticed a failure: of a link, a process, MPI or a device.
+  /// Notes that this rank has seen a failure of a link, a process, MPI or a device.
   void note_lost(int rank, const std::string& reason);
-  /// Throws `internal` for a message that no coordinator sends.
+  /// Throws `internal` if no coordinator sends such a message.
   void receive(const ToRank& message);
   void tick(Time now);
   /// The latest time at which `tick` must be called.
   std::optional<Time> next_tick() const;
 
-  /// `memory`: the result of an earlier call, whose memory is used again.
+  /// Takes the actions. `memory` is the result of an earlier call, whose memory is used again.
   std::vector<Action> take_actions(std::vector<Action> memory = {});
-  /// Gives back the batch of an `Enter`, whose memory is used again.
+  /// Takes back the batch of an `Enter`, whose memory is used again.
   void reuse(LocalBatch&& batch);
-  /// For hang dumps: mode, epoch, gates, calls in flight.
+  /// Describes for the report of a hang: mode, epoch, gates, calls in flight.
   std::string describe() const;
-  /// All state that decides the future, in a canonical form.
+  /// Adds all state that decides the future, in a canonical form.
   void fingerprint(Fingerprint& to) const;
 
  private:
@@ -134,7 +138,7 @@ class Participant {
     Round next_round = 0;
     std::optional<CallState> call;
     std::vector<KeyId> ids;  ///< of its agreed signatures
-    Time usual_wait{};       ///< from submit to gate when last negotiated
+    Time usual_wait{};       ///< the time from submit to gate, when the key was last negotiated
   };
   struct KnownId {
     Slot slot = 0;
@@ -146,12 +150,13 @@ class Participant {
   };
   struct TrackedBatch {
     LocalBatch local;
-    std::vector<PartOwner> owners;  ///< beside planned.parts
+    std::vector<PartOwner> owners;  ///< the owner of each part in planned.parts
     bool acknowledge = false;
     bool closed = false;
     Time entered_at{};
   };
-  /// Objects that are kept for their memory alone. They are no state, so copies begin empty.
+  /// Objects that are kept only for their memory. They are no state, so a copy of this begins
+  /// empty.
   template <typename T>
   class Scrap {
    public:
@@ -172,14 +177,14 @@ class Participant {
       return last;
     }
     void add(T&& scrap) {
-      // More are never in use at once.
+      // No more are ever in use at once.
       if (pile_.size() < 4) pile_.push_back(std::move(scrap));
     }
 
    private:
     std::vector<T> pile_;
   };
-  /// Something asked of the coordinator.
+  /// A request to the coordinator.
   struct Request {
     bool wanted = false;
     bool sent = false;
@@ -251,8 +256,8 @@ class Participant {
 
   std::vector<PlanBatch> cycle_;   ///< empty: negotiating
   std::size_t cursor_ = 0;         ///< the next batch in it
-  std::size_t ready_parts_ = 0;    ///< of that batch, found ready
-  bool lacks_next_ = false;        ///< that batch needs a call that is not here
+  std::size_t ready_parts_ = 0;    ///< how many parts of that batch were found ready
+  bool lacks_next_ = false;        ///< whether that batch needs a call that is not here
   std::vector<bool> in_cycle_;     ///< by KeyId
   std::optional<Slot> deviation_;  ///< a call that the cycle never serves
   struct Wait {
@@ -272,7 +277,7 @@ class Participant {
   std::optional<Time> gate_notice_at_;
 
   std::vector<Action> actions_;
-  /// Memory of batches that are over, for the next ones.
+  /// The memory of finished batches, for the next ones.
   Scrap<TrackedBatch> spare_batches_;
   Scrap<LocalBatch> spare_plans_;
 };

@@ -11,8 +11,8 @@ namespace tutti::coordinator {
 
 using base::check;
 
-// Programs use the same keys in the same order in each step: so the key after the last one is tried
-// before the table.
+// Programs use the same keys in the same order in each step. So the key that followed the last one
+// is tried before the table.
 Participant::Slot Participant::slot_of(const Key& key) {
   if (next_slot_ < keys_.size() && keys_[next_slot_].key == key) return next_slot_++;
   const auto [at, fresh] = slots_.try_emplace(key, static_cast<Slot>(keys_.size()));
@@ -21,8 +21,8 @@ Participant::Slot Participant::slot_of(const Key& key) {
   return at->second;
 }
 
-// A pointer rather than an optional, which is written in halves and read whole: that stalls longer
-// than the search takes.
+// Returns a pointer rather than an optional. An optional is written in halves and read as a whole,
+// and that stalls the processor for longer than the search takes.
 const KeyId* Participant::id_of(const KeyUse& use, const Signature& signature) const {
   for (const KeyId& id : use.ids) {
     if (ids_[id]->signature == signature) return &id;
@@ -63,7 +63,7 @@ Participant::TrackedBatch Participant::resolve(const PlanBatch& planned, BatchNu
   owners.clear();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     PlanPart part = planned.parts[i];
-    // The rounds in a cycle are those of when it was recorded.
+    // A cycle holds the rounds of the time at which it was recorded.
     if (!cycle_.empty()) part.round = keys_[known(part.id).slot].call->round;
     owners.push_back(take(part, parts[i]));
   }
@@ -82,7 +82,7 @@ Participant::TrackedBatch Participant::resolve(const PlanBatch& planned, BatchNu
 }
 
 // The round decides whether this rank's call takes part. A rank may have joined while its last call
-// for the key still moves; that call is not part of the next round.
+// for the key still moves. That call is not part of the next round.
 Participant::PartOwner Participant::take(const PlanPart& part, LocalPart& into) {
   const KnownId& id = known(part.id);
   KeyUse& use = keys_[id.slot];

@@ -1,4 +1,4 @@
-// How a participant goes through gates and epochs, and its messages to the coordinator.
+// How a participant passes gates and epochs, and which messages it sends to the coordinator.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,7 +74,8 @@ void Participant::report_some() {
   actions_.emplace_back(Send{std::move(report)});
 }
 
-// Sent after the report, so that the coordinator has every call when it reads the request.
+// The requests are sent after the report, so that the coordinator has every call when it reads
+// them.
 void Participant::send_requests() {
   if (join_.wanted && !join_.sent) {
     join_.sent = true;
@@ -86,8 +87,8 @@ void Participant::send_requests() {
   }
 }
 
-// Every plan has come before Drain, and the participant has entered all planned batches unless some
-// are open.
+// All plans have come before Drain. The participant has entered all planned batches if none is
+// open.
 void Participant::say_drained() {
   if (!owes_drained_ || !open_.empty()) return;
   owes_drained_ = false;
@@ -164,8 +165,9 @@ void Participant::tick(Time now) {
   if (!lost_ && gate_notice_at_ && now_ >= *gate_notice_at_) watch_gate();
 }
 
-// In replay another rank may be late, or need something that the cycle does not have. A negotiated
-// gate stays open only if another rank does not run, because all calls for it were there.
+// In a replay another rank may be late, or may need a tensor that the cycle does not have. All
+// calls for a negotiated gate were there, so such a gate stays open only if another rank does not
+// run.
 void Participant::watch_gate() {
   const TrackedBatch& batch = open_.back();
   const Time waited = now_ - batch.entered_at;

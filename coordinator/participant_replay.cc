@@ -1,4 +1,4 @@
-// How a participant repeats the recorded cycle by itself, and when it asks to be let out.
+// How a participant repeats the recorded cycle by itself, and when it asks to end the replay.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,11 +11,13 @@
 namespace tutti::coordinator {
 namespace {
 
-/// How long a call may wait for its turn while no user thread is known to wait for it. It is more
-/// than a thread waits for a processor, and far less than a step. For a program may submit its
-/// gradients only when all are computed, urgent ones first, while the first steps are recorded, and
-/// later submit each gradient as soon as it is computed. In the recorded order nothing would then
-/// move before the last gradient.
+/// How long a call may wait for its turn if no user thread is known to wait for it. This is longer
+/// than a thread waits for a processor, and far shorter than a step.
+///
+/// Without this limit a replay could be slow for ever. While the first steps are recorded, a
+/// program may submit its gradients only when all are computed, urgent ones first. Later it may
+/// submit each gradient as soon as it is computed. In the recorded order nothing would then move
+/// before the last gradient.
 constexpr Time least_patience = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -42,7 +44,7 @@ void Participant::begin_replay(const Resume& resume) {
   for (const Slot slot : std::exchange(unreported_, {})) await_turn(slot);
 }
 
-/// A call in flight that the replay must serve.
+/// Notes a call in flight that the replay must serve.
 void Participant::await_turn(Slot slot) {
   const KeyUse& use = keys_[slot];
   const CallState& call = *use.call;
@@ -76,7 +78,8 @@ void Participant::replay() {
   }
 }
 
-// A part that is ready stays ready until it is entered, so each is looked at about once.
+// A part that is ready stays ready until its batch is entered. So this looks at each part about
+// once.
 bool Participant::is_next_ready() {
   const std::vector<PlanPart>& parts = cycle_[cursor_].parts;
   for (; ready_parts_ < parts.size(); ++ready_parts_) {
@@ -89,7 +92,8 @@ bool Participant::is_next_ready() {
   return true;
 }
 
-// The next batch lacks a call of this rank. A user who waits for another call may never make it.
+// The next batch lacks a call of this rank. The user may never make it, because a user thread waits
+// for another call.
 void Participant::escape_if_stuck() {
   forget_served_waits();
   if (!waits_.empty()) {
@@ -99,7 +103,7 @@ void Participant::escape_if_stuck() {
   }
   if (!impatient_at_ || now_ < *impatient_at_) return;
   impatient_at_.reset();
-  const KeyUse* overdue = nullptr;  // the first that was submitted
+  const KeyUse* overdue = nullptr;  // the call that was submitted first
   for (const KeyUse& use : keys_) {
     if (!use.call || use.call->planned_entirely) continue;
     const Time due = patience_of(use);

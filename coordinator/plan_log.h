@@ -8,7 +8,8 @@
 
 namespace tutti::coordinator {
 
-/// The batches of this epoch that some rank may not have entered yet, and how far each rank is.
+/// The batches of this epoch that some rank may not have entered yet, and how far each rank has
+/// come.
 class PlanLog {
  public:
   explicit PlanLog(int size) : entered_(static_cast<std::size_t>(size)) {}
@@ -17,18 +18,18 @@ class PlanLog {
   BatchNumber next_number() const { return first_ + batches_.size(); }
   /// Notes that a rank has entered `count` gates of this epoch.
   void note_entered(int rank, BatchNumber count);
-  /// The number of gates that every rank has entered, as far as is known.
+  /// The number of gates that every rank is known to have entered.
   BatchNumber entered_by_all() const { return entered_by_all_; }
-  /// The number of gates that some rank has entered, as far as is known.
+  /// The number of gates that some rank is known to have entered.
   BatchNumber entered_by_any() const;
-  /// Bytes planned beyond what all have entered.
+  /// The bytes that are planned beyond the batches that all ranks have entered.
   std::uint64_t bytes_ahead() const { return bytes_ahead_; }
-  /// The ranks that have entered the fewest gates. None if all have entered equally many: then it
-  /// is not known here which rank is late.
+  /// The ranks that have entered the fewest gates. Empty if all have entered equally many, because
+  /// then it is not known here which rank is late.
   std::vector<int> behind() const;
-  /// Parts of the batches that not all ranks have entered, the last batch first.
+  /// The parts of the batches that not all ranks have entered, the last batch first.
   std::vector<PlanPart> not_entered_by_all() const;
-  /// Begins a new epoch: nothing is planned, and nothing is entered.
+  /// Begins a new epoch: nothing is planned, and no gate is entered.
   void restart();
 
   void fingerprint(Fingerprint& to) const;

@@ -6,8 +6,8 @@
 namespace tutti::coordinator {
 namespace {
 
-/// Parts begin at multiples of so many elements, so that every part but the last is a whole number
-/// of cache lines for any dtype.
+/// Parts begin at multiples of this number of elements. So every part except the last is a whole
+/// number of cache lines for any dtype.
 constexpr std::uint64_t part_alignment = 64;
 
 std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
@@ -39,7 +39,7 @@ bool Planner::is_cut(const Entry& entry, const Sizes& sizes) {
   return entry.started || (sizes.part_bytes > 0 && entry.bytes() > sizes.part_bytes);
 }
 
-// Parts of one tensor are about equal: a tiny last one would cost a gate all the same.
+// The parts of one tensor are about equal. A tiny last part would also need a gate.
 PlanPart Planner::cut(Queue& queue, const Sizes& sizes) {
   Entry entry = *queue.begin();
   queue.erase(queue.begin());
@@ -70,7 +70,7 @@ PlanBatch Planner::next(std::uint64_t& bytes) {
   PlanBatch batch;
   batch.active_ranks = most_urgent->first.active_ranks;
   const std::uint64_t element_bytes = queue.begin()->element_bytes;
-  // All ranks' shards of one tensor move together, or all shares of one all_to_all.
+  // All ranks' shards of one tensor move together. So do all shares of one all_to_all.
   const bool fuses = is_fusible(most_urgent->first.kind) && sizes.fusion_bytes > 0;
   bytes = 0;
   if (is_cut(*queue.begin(), sizes)) {

@@ -10,7 +10,7 @@
 
 namespace tutti::coordinator {
 
-/// A tensor that every rank is ready for.
+/// A tensor for which every rank is ready.
 struct ReadyTensor {
   KeyId id = 0;
   Round round = 0;
@@ -20,19 +20,20 @@ struct ReadyTensor {
   Signature signature;
 };
 
-/// Makes batches of the tensors that all ranks are ready for. The highest priority goes first, then
-/// whichever was ready first. Small tensors are fused, large ones cut into parts.
+/// Makes batches of the tensors for which all ranks are ready. The tensor with the highest priority
+/// goes first; among equal ones the tensor that was ready first. Small tensors are fused, and large
+/// ones cut into parts.
 class Planner {
  public:
   Planner(const Sizes& host, const Sizes& device) : host_(host), device_(device) {}
 
   void add(const ReadyTensor& tensor);
   bool empty() const { return classes_.empty(); }
-  /// The next batch, and how many bytes of one rank it moves. Those on a GPU are counted for so
-  /// much less as their parts are larger. The planner is not empty.
+  /// Returns the next batch, and how many bytes of one rank it moves. The planner must not be
+  /// empty. A batch on a GPU counts for fewer bytes, in proportion to its larger parts.
   PlanBatch next(std::uint64_t& bytes);
 
-  /// A tensor that waits here, with the elements planned so far.
+  /// A tensor that waits here, and the number of its elements that are planned.
   struct Waiting {
     KeyId id = 0;
     std::uint64_t next = 0;

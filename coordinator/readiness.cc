@@ -81,7 +81,8 @@ KeyId Readiness::agree(Slot slot, std::vector<Agreement>& agreements) {
   if (state.ids.size() < ids_per_key) {
     agreed_.push_back({slot, signature});
   } else {
-    // Nobody can mean the old signature by this id any more: every rank has reported this round.
+    // Every rank has reported this round, so no rank can mean the old signature by this id any
+    // more.
     id = state.ids.front();
     state.ids.erase(state.ids.begin());
     agreed_[id].signature = signature;

@@ -12,7 +12,7 @@
 
 namespace tutti::coordinator {
 
-/// How a failed round ended, kept for ranks that come to it late.
+/// How a failed round ended. Kept for ranks that come to it late.
 struct Tombstone {
   Round round = 0;
   Failure failure;
@@ -31,13 +31,13 @@ class Gathering {
   Time since() const { return since_; }
 
   void arrive(int rank, std::size_t vote, Time since);
-  /// Forgets which ranks have come. The round stays.
+  /// Forgets which ranks have come. The round stays the same.
   void clear();
   void go_to(Round round);
 
   const Failure* tombstone(Round round) const;
   void bury(Failure failure) { tombstones_.push_back({round_, std::move(failure)}); }
-  /// Every rank came to a later round.
+  /// Forgets the failed rounds: every rank has come to a later round.
   void forget_tombstones() { tombstones_.clear(); }
   bool has_tombstones() const { return !tombstones_.empty(); }
 
@@ -48,7 +48,7 @@ class Gathering {
 
  private:
   Round round_ = 0;
-  std::vector<std::uint16_t> votes_;  ///< by rank: 0, or 1 + the index that it passed
+  std::vector<std::uint16_t> votes_;  ///< by rank: 0, or the index that the rank passed plus 1
   int count_ = 0;
   Time since_{};  ///< the first arrival
   std::vector<Tombstone> tombstones_;
@@ -74,27 +74,30 @@ struct KeyState {
 class Readiness {
  public:
   using Slot = std::uint32_t;
-  /// Signatures remembered for a key. One more takes the id of the oldest.
+  /// How many signatures are remembered for a key. One more takes the id of the oldest.
   static constexpr std::size_t ids_per_key = 4;
 
   explicit Readiness(int size) : size_(size) {}
 
   Slot slot_of(const Key& key);
-  /// Throws `internal` for an id that was never given.
+  /// Throws `internal` if the id was never given.
   Slot slot_of_id(KeyId id) const;
   const Signature& signature(KeyId id) const { return agreed_[id].signature; }
   KeyState& operator[](Slot slot) { return keys_[slot]; }
   const KeyState& operator[](Slot slot) const { return keys_[slot]; }
   Slot size() const { return static_cast<Slot>(keys_.size()); }
 
-  /// Counts a rank's report of the current round; a rank reports a round once.
+  /// Counts a rank's report of the current round. A rank reports a round once.
   void vote(Slot slot, int rank, const ReadyCall& ready, Time since);
   void vote(Slot slot, int rank, const FreshCall& fresh, Time since);
-  /// The id for the signature that all ranks reported. If it is new, appends to `agreements`.
+  /// Returns the id of the signature that all ranks reported. If it is new, appends it to
+  /// `agreements`.
   KeyId agree(Slot slot, std::vector<Agreement>& agreements);
-  /// Nobody has come to `round` yet; its first `start` elements have moved.
+  /// Moves the key to `round`. No rank has come to that round yet, and its first `start` elements
+  /// have moved.
   void go_to(Slot slot, Round round, std::uint64_t start);
-  /// Forgets the reports of the current round: they will be repeated, or the round has failed.
+  /// Forgets the reports of the current round, because the ranks will repeat them or the round has
+  /// failed.
   void clear_votes(Slot slot);
   std::vector<Said> said(Slot slot) const;
   /// How many ids have passed to another signature.

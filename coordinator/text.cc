@@ -19,7 +19,8 @@ struct Field {
   std::string (*value)(const Signature&);
 };
 
-// Ordered by how much a difference explains: other fields mean nothing when the kind differs.
+// The fields are in order of how much a difference explains. If the kinds differ, the other fields
+// mean nothing.
 constexpr Field fields[] = {
     {"calls", "calls", "call", [](const Signature& s) { return std::string(name(s.kind)); }},
     {"dtypes", "has", "have", [](const Signature& s) { return std::string(name(s.dtype)); }},
@@ -35,7 +36,7 @@ constexpr Field fields[] = {
      [](const Signature& s) { return std::string(name(s.wire)); }},
 };
 
-/// Groups of ranks that say the same of one field, in the order of their lowest ranks.
+/// Groups of ranks that have the same value in one field, in the order of their lowest ranks.
 using Groups = std::vector<std::pair<std::string, std::vector<int>>>;
 
 Groups group(const Field& field, const std::vector<Said>& said) {

@@ -12,19 +12,19 @@
 
 namespace tutti::coordinator {
 
-/// A stretch of the plan; only the coordinator begins a new one. A gate packs it into 24 bits, so
-/// the coordinator stays below `max_epoch`.
+/// Numbers a stretch of the plan. Only the coordinator begins a new one. A gate packs it into 24
+/// bits, so the coordinator stays below `max_epoch`.
 using Epoch = std::uint32_t;
 constexpr Epoch max_epoch = (Epoch{1} << 24) - 1;
 /// Batches are numbered from 0 in each epoch.
 using BatchNumber = std::uint64_t;
-/// Names a call of this rank's user; 0 is no call.
+/// Names a call of this rank's user. 0 means no call.
 using CallId = std::uint64_t;
-/// Time since some start that the caller chose; only differences count.
+/// The time since a start that the caller chose. Only differences count.
 using Time = std::chrono::nanoseconds;
 
-/// All ranks must agree on it for one use of a key. Rank 0 keeps some for each key, so its
-/// members stand in the order that takes the least memory.
+/// The properties on which all ranks must agree for one use of a key. Rank 0 keeps several for each
+/// key, so the members are in the order that takes the least memory.
 struct Signature {
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
@@ -32,8 +32,8 @@ struct Signature {
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
   int root = 0;  ///< broadcast only
-  /// The whole tensor's, though a rank may have a shard of it. In an all_to_all: as many elements
-  /// as the busiest rank sends or receives.
+  /// The shape of the whole tensor, even if a rank has only a shard of it. For an all_to_all: as
+  /// many elements as the busiest rank sends or receives.
   Shape shape;
   std::uint64_t counts = 0;  ///< all_to_all only: the hash of its matrix of counts
   friend bool operator==(const Signature&, const Signature&) = default;
@@ -45,31 +45,33 @@ struct Call {
   int priority = 0;
 };
 
-/// A barrier is a call without elements under a reserved key, before all that is not planned yet.
+/// A barrier is a call without elements under a reserved key. It comes before everything that is
+/// not planned yet.
 Call barrier_call();
 bool is_barrier(const Key& key);
 
-/// How much travels as one batch.
+/// How much data travels as one batch.
 struct Sizes {
-  /// Tensors up to this size together travel as one batch; 0: never fused.
+  /// Tensors that have up to this size together travel as one batch. 0: they are never fused.
   std::size_t fusion_bytes = std::size_t{2} << 20;
-  /// Larger tensors are cut into parts of about this size; 0: never cut.
+  /// Larger tensors are cut into parts of about this size. 0: they are never cut.
   std::size_t part_bytes = std::size_t{4} << 20;
 };
 
 /// Equal on all ranks and on the coordinator.
 struct Settings {
-  /// Repeat the last cycle's plan without asking the coordinator.
+  /// Whether ranks repeat the plan of the last cycle without asking the coordinator.
   bool replay = false;
   Sizes host{};
   Sizes device{std::size_t{8} << 20, std::size_t{32} << 20};  ///< of tensors on a GPU
-  /// How many batches may be entered and not done. Between nodes two large batches may move at
-  /// once, with a small one between them; the messages of the next gate then queue behind their
-  /// data.
+  /// How many batches may be entered and not yet done. Between nodes two large batches may move at
+  /// once, with a small one between them. The messages of the next gate then queue behind the data
+  /// of these batches.
   std::size_t most_open = 3;
-  /// A wait for a rank is reported after this, then at doubling intervals ...
+  /// After this time the first report says for which rank a key waits. Further reports follow at
+  /// doubling intervals.
   Time stall_report_after = std::chrono::seconds(30);
-  /// ... and given up after this.
+  /// After this time the wait is given up.
   Time key_timeout = std::chrono::minutes(30);
 };
 
@@ -92,7 +94,7 @@ struct LocalBatch {
   int root = 0;
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
-  int active_ranks = 0;  ///< ranks that contribute: what `average` divides by
+  int active_ranks = 0;  ///< the ranks that contribute; `average` divides by their number
   std::vector<LocalPart> parts;
   friend bool operator==(const LocalBatch&, const LocalBatch&) = default;
 };

@@ -123,7 +123,7 @@ Offset<wire::Resume> pack(Builder& to, const Resume& resume) {
   return wire::CreateResume(to, resume.closed, packed.batches, packed.parts, resume.first);
 }
 
-/// Losing a rank is true in every epoch.
+/// The loss of a rank counts in every epoch.
 template <typename T>
 Epoch epoch_of(const T& message) {
   return message.epoch;

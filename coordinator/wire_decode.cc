@@ -134,8 +134,9 @@ Resume unpack(Epoch epoch, const wire::Resume& from) {
   return {epoch, from.closed(), unpack_batches(from), from.first()};
 }
 
-/// FlatBuffers' own check: nothing points outside, nothing required is absent. A table and what
-/// points at it take 8 bytes; where there are more tables than that, some are said many times.
+/// FlatBuffers' own check: no offset points outside, and no required field is absent. A table and
+/// the offset that points at it take 8 bytes. If there are more tables than that allows, several
+/// offsets point at the same table.
 template <typename Frame>
 const Frame& verified(std::span<const std::byte> bytes) {
   if (bytes.size() > max_message_bytes) malformed("too long");

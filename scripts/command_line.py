@@ -1,4 +1,4 @@
-"""Shared code of this project's Python programs for their command lines."""
+"""Code for the command lines of this project's Python programs."""
 import argparse
 import difflib
 import functools
@@ -11,14 +11,14 @@ import sys
 
 
 def as_escape(character):
-    """A byte that is no UTF-8 as that byte."""
+    """Escapes a byte that is not UTF-8."""
     code = ord(character)
     return f"\\x{code - 0xdc00:02x}" if 0xdc80 <= code <= 0xdcff else character.encode("unicode_escape").decode()
 
 
 def printable(text, most=400):
-    """Text from elsewhere, such as a path or a host's name, as a part of one line: what a terminal or a reader of
-    lines would act upon stands there as an escape, and of one that is too long the middle is left out."""
+    """Makes text from elsewhere, such as a path or a host's name, a part of one line. Characters on which a terminal or
+    a reader of lines would act become escapes. If the text is too long, the middle is left out."""
     left_out = len(text) - most
     if left_out > 0:
         text = f"{text[:most * 2 // 3]} [... {left_out} characters ...] {text[len(text) - most // 3:]}"
@@ -26,18 +26,18 @@ def printable(text, most=400):
 
 
 def file_problem(error):
-    """An OSError about a file, worded for users."""
+    """Words an OSError about a file for users."""
     return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
 
 
 def meant(word, known):
-    """The part of an error that names the known word nearest to this one. Nothing if none is near."""
+    """Returns the part of an error that names the known word most similar to this one. Empty if none is similar."""
     near = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def version():
-    """The project's. The package has it in a file beside this one; else the tree of this file's sources says it."""
+    """The project's version. The package has it in a file beside this one. In a source tree meson.build has it."""
     here = pathlib.Path(__file__).resolve().parent
     try:
         return (here / "version").read_text(encoding="ascii").strip()
@@ -51,7 +51,7 @@ def version():
 
 
 class ShowVersion(argparse.Action):
-    """As argparse's own, but the version is looked up only when it is asked for."""
+    """Does the same as argparse's own action, but looks the version up only when the user asks for it."""
 
     def __call__(self, parser, namespace, values, option_string=None):
         print(f"tutti {version()}")
@@ -59,7 +59,7 @@ class ShowVersion(argparse.Action):
 
 
 def program():
-    """This program as the user typed it, without its folder."""
+    """The name of this program as the user typed it, without its folder."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     if module is not None:
         return "python -m " + module.name.removesuffix(".__main__")
@@ -67,9 +67,9 @@ def program():
 
 
 def is_first_to_say(text):
-    """Whether no other rank of an Open MPI job has said this on this machine: what all ranks are told in the same
-    words, such as that an option is unknown, the user reads once. Remembered in the job's own folder, which mpirun
-    removes. True for a process outside of such a job."""
+    """Whether no other rank of an Open MPI job has printed this text on this machine. All ranks may have the same
+    error, such as an unknown option, and the user should read it once. A file in the job's own folder, which mpirun
+    removes, remembers the text. True for a process outside of such a job."""
     folder = os.environ.get("PMIX_SERVER_TMPDIR")
     if not folder:
         return True
@@ -84,7 +84,7 @@ def is_first_to_say(text):
 
 
 def quiet_when_cut_off(main):
-    """A main function whose reader may have gone, as in `program | head`: it ends with a shell's status for that."""
+    """Wraps a main function. If its reader has ended, as in `program | head`, it ends with a shell's status for it."""
     @functools.wraps(main)
     def ending_quietly():
         try:
@@ -93,23 +93,23 @@ def quiet_when_cut_off(main):
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:
-            # Else Python would try again at its end, and say so.
+            # Otherwise Python would try again at its end, and report another failure.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE
     return ending_quietly
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes no abbreviation for an option. For a misspelt option, choice or command it says which one was meant."""
+    """A parser that takes no abbreviated options. For a misspelt option, choice or command it suggests another."""
 
     def __init__(self, **words):
         super().__init__(allow_abbrev=False, **{"prog": program(), **words})
         self.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
 
     def parse_known_args(self, args=None, namespace=None):
-        # Those of a subcommand come by here too, with its own options.
+        # The parsers of subcommands call this, too, with their own options.
         words = sys.argv[1:] if args is None else list(args)
-        # Else a misspelt option before a command would have its value taken for the command.
+        # Otherwise the value of a misspelt option before a command would be taken for the command.
         if words and self._is_unknown(words[0]):
             self.error(self._complaint(words[0]))
         given, unknown = super().parse_known_args(words, namespace)
@@ -145,7 +145,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def root_given(about):
-    """The one word that checks of the sources take: another tree than the one they lie in."""
+    """Returns the one argument of the checks of the sources: the root of another tree than their own."""
     parser = Parser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", nargs="?", metavar="ROOT", type=pathlib.Path,
                         default=pathlib.Path(__file__).resolve().parents[1])

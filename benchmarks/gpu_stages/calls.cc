@@ -40,7 +40,7 @@ class Calls {
     const auto many = [&] {
       for (int i = 0; i < calls; ++i) call();
     };
-    // A queue that is full would hold up the caller.
+    // The queue is emptied in between, because a full one would hold up the caller.
     double least = 1e300;
     for (int i = 0; i < 20; ++i) {
       least = std::min(least, median_seconds(0, many));
@@ -49,7 +49,7 @@ class Calls {
     print(name, least / calls);
   }
 
-  /// How long it takes until the caller knows that this work is done.
+  /// Measures how long it takes until the caller knows that this work is done.
   void time_to_end(const std::string& name, const std::function<void()>& call) const {
     print(name, median_seconds(bench_.seconds, [&] {
             call();

@@ -10,14 +10,14 @@
 namespace tutti::bench::gpu {
 namespace {
 
-/// Two pieces of host memory of one kind: one that is copied to the device, one for what comes
-/// back.
+/// Two pieces of host memory of one kind: one is copied to the device, and the other one receives
+/// data from it.
 class HostMemory {
  public:
   virtual ~HostMemory() = default;
   virtual std::span<std::byte> up() = 0;
   virtual std::span<std::byte> down() = 0;
-  /// Copies run beside the caller.
+  /// Whether copies run beside the caller.
   virtual bool is_pinned() const = 0;
 };
 
@@ -33,7 +33,7 @@ class Pinned : public HostMemory {
   cuda::PinnedMemory down_;
 };
 
-/// As the arenas that ranks share.
+/// Memory like that of the arenas that ranks share.
 class Shared : public HostMemory {
  public:
   Shared(const cuda::Gpu& gpu, std::size_t bytes) : up_(map(bytes)), down_(map(bytes)) {
@@ -75,7 +75,7 @@ std::unique_ptr<HostMemory> make(const std::string& kind, const cuda::Gpu& gpu, 
   return std::make_unique<Pageable>(bytes);
 }
 
-/// Host memory, device memory and a stream for each way.
+/// Host memory, device memory and a stream for each direction.
 class Scene {
  public:
   Scene(const Bench& bench, HostMemory& host)
@@ -93,7 +93,8 @@ class Scene {
     std::ranges::fill(host_.down(), std::byte{0});
   }
 
-  /// GB/s each way. Small copies follow each other without a pause, as the chunks of a pipeline.
+  /// GB/s in each direction. Small copies follow each other without a pause, like the chunks of a
+  /// pipeline.
   double rate(bool goes_up, bool goes_down) const {
     constexpr std::size_t at_once = std::size_t{32} << 20;
     const std::size_t copies = std::max<std::size_t>(1, at_once / bytes_);
@@ -140,7 +141,8 @@ void measure_copies(const Bench& bench) {
           {"part", "copies"}, {"memory", kind}, {"is_pinned", host->is_pinned()}, {"bytes", bytes}};
       row["to_device_GBps"] = scene.rate(true, false);
       row["to_host_GBps"] = scene.rate(false, true);
-      // Copies of memory that is not pinned hold up the caller, so that both ways take turns.
+      // Copies of memory that is not pinned hold up the caller, so that the two directions take
+      // turns.
       if (host->is_pinned()) row["each_way_at_once_GBps"] = scene.rate(true, true);
       row["wrong"] = scene.is_right() ? 0 : 1;
       bench.print(row);

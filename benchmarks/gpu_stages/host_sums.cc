@@ -9,8 +9,8 @@
 namespace tutti::bench::gpu {
 namespace {
 
-/// A rank's part of a chunk: the rank adds up its shard of every rank's slot. The slots are
-/// pinned, and small enough that a chunk may stay in a cache, as those of a job are.
+/// A rank's part of a chunk: the rank adds up its shard of every rank's slot. The slots are pinned,
+/// and so small that a chunk may stay in a cache, like those of a job.
 class Shard {
  public:
   Shard(const Bench& bench, std::size_t sources, std::size_t chunk)

@@ -24,7 +24,7 @@ class Sources {
     stream_.synchronize();
   }
 
-  /// Seconds for a sum of the first `count` sources; several follow each other.
+  /// The seconds for a sum of the first `count` sources. Several sums follow each other.
   double seconds(std::size_t count) const {
     constexpr int launches = 4;
     return median_seconds(bench_.seconds,

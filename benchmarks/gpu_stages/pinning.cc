@@ -16,7 +16,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Each number is the best of three: pages that the machine has not cleared yet come later.
+/// Each number is the best of three. Later ones include pages that the machine has not cleared yet.
 class Pinning {
  public:
   Pinning(const Bench& bench, std::string memory, std::size_t bytes)
@@ -46,7 +46,7 @@ class Pinning {
 
 constexpr int times = 3;
 
-/// Memory that processes share, with pages that are there already or that pinning has to bring.
+/// Memory that processes share. Its pages exist already, or pinning has to make them.
 void register_mapping(const Bench& bench, std::size_t bytes, bool reserved) {
   Pinning pinning(bench, reserved ? "mapping" : "mapping without pages", bytes);
   bool is_pinned = true;

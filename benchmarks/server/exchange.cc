@@ -25,7 +25,7 @@ std::vector<std::size_t> like_resnet50(std::size_t count) {
       counts.push_back(std::max<std::size_t>(1, count * part / all));
     }
   }
-  // The largest takes what rounding leaves.
+  // The largest tensor takes the elements that rounding leaves.
   *std::ranges::max_element(counts) += count - std::reduce(counts.begin(), counts.end());
   return counts;
 }
@@ -63,7 +63,7 @@ Updates::Updates(KVStore& store, const std::string& name, std::size_t count)
 }
 
 void Updates::run() {
-  std::ranges::fill(gradient_, 1.0F);  // as a backward pass would
+  std::ranges::fill(gradient_, 1.0F);  // like the result of a backward pass
   store_.pushpull(keys_, ins_, outs_).wait();
   ++done_;
 }

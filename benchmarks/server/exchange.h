@@ -9,11 +9,11 @@
 
 namespace tutti::bench {
 
-/// So many elements, cut into as many tensors as ResNet-50 has parameters, in their proportions;
-/// one each at least.
+/// Cuts this many elements into as many tensors as ResNet-50 has parameters, in their proportions.
+/// Each has at least one element.
 std::vector<std::size_t> like_resnet50(std::size_t count);
 
-/// Tensors that all workers push and pull, and what comes of it.
+/// Tensors that all workers push and pull, and a check of the results.
 class Exchange {
  public:
   /// Keeps a reference to the store.
@@ -22,11 +22,11 @@ class Exchange {
   std::size_t keys() const { return keys_.size(); }
   std::size_t bytes() const { return in_.size() * sizeof(float); }
 
-  /// Other numbers in each turn, and none of the last in the outputs.
+  /// Writes other numbers in each turn, and removes the last ones from the outputs.
   void fill(std::uint64_t turn);
   /// Blocks until this worker has all sums.
   void run() { store_.pushpull(keys_, ins_, outs_).wait(); }
-  /// Wrong elements after `run`.
+  /// The number of wrong elements after `run`.
   std::size_t wrong(std::uint64_t turn) const;
 
  private:
@@ -37,17 +37,18 @@ class Exchange {
   std::vector<Values> ins_, outs_;
 };
 
-/// A value that all workers of an asynchronous store update as quickly as they can.
+/// A value that all workers of an asynchronous store update as fast as they can.
 class Updates {
  public:
   /// Collective. Keeps a reference to the store.
   Updates(KVStore& store, const std::string& name, std::size_t count);
 
   std::size_t bytes() const { return weights_.size() * sizeof(float); }
-  /// Pushes a gradient of ones, and takes what the value then is. Blocks.
+  /// Pushes a gradient of ones, and takes the value afterwards. Blocks.
   void run();
   std::uint64_t done() const { return done_; }
-  /// Wrong elements of the value after so many updates by all workers, which have come to an end.
+  /// The number of wrong elements of the value after this many updates by all workers, which have
+  /// ended.
   std::size_t wrong(std::uint64_t all);
 
  private:

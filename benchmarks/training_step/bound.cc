@@ -10,7 +10,7 @@ double seconds_per_byte(double link_gbps, int hosts) {
 }
 
 double step_bound(std::span<const LayerCost> layers, double seconds_per_byte) {
-  double compute = 0;  // of both passes, of layers l to L
+  double compute = 0;  // the time of both passes through layers l to L
   for (const LayerCost& layer : layers) compute += layer.backward + layer.forward;
   double bytes = 0;  // of layers 1 to l
   double bound = 0;

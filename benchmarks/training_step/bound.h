@@ -12,7 +12,7 @@ struct LayerCost {
 };
 
 /// How long a link of `link_gbps` gigabits of payload a second is busy with each byte of a tensor
-/// that n hosts sum up: an allreduce moves 2(n-1)/n times the tensor over each link.
+/// that n hosts sum. An allreduce moves 2(n-1)/n times the tensor over each link.
 double seconds_per_byte(double link_gbps, int hosts);
 
 /// A lower bound on the time, in seconds, from one step's backward pass to the next one's. `layers`

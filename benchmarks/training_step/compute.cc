@@ -30,8 +30,8 @@ void Compute::run(double seconds) {
     used_ = thread_seconds();
     return;
   }
-  // Counted from the last layer's end, not from now, so that waking late once does not delay all
-  // later layers.
+  // The time counts from the end of the last layer, and not from now. So one late wake-up does not
+  // delay all later layers.
   done_ += std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(seconds));
   std::this_thread::sleep_until(done_);

@@ -7,13 +7,13 @@ namespace tutti::bench {
 class Compute {
  public:
   /// `busy`: the device is this thread's processor, and computing takes processor time, which the
-  /// store's threads may need too. Otherwise the device is elsewhere, and the thread sleeps until
-  /// it has finished; what the thread does meanwhile takes none of the device's time.
+  /// store's threads may need, too. Otherwise the device is elsewhere, and the thread sleeps until
+  /// the device has finished. The thread's work meanwhile takes none of the device's time.
   explicit Compute(bool busy) : busy_(busy) { restart(); }
 
-  /// The device was idle until now.
+  /// Notes that the device was idle until now.
   void restart();
-  /// Work of this thread since the last call does not count as computing.
+  /// Notes that the work of this thread since the last call does not count as computing.
   void leave_out();
   /// Blocks until the device has computed for this many seconds more. On a busy device the thread's
   /// work since the last call counts as a part of them.

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 2> names{"vgg16", "resnet50"};
 constexpr std::size_t classes = 1000;
 
-/// Multiply-adds of a convolution or dense layer, each of whose weights is used at side × side
+/// The multiply-adds of a convolution or dense layer. Each of its weights is used at side × side
 /// positions of the output.
 double products(std::size_t weights, std::size_t side) {
   return static_cast<double>(weights) * static_cast<double>(side * side);
@@ -54,7 +54,7 @@ class ResNet50 {
  public:
   Model build() {
     convolution("conv1", 3, 64, 7, 2);
-    side_ /= 2;  // the pooling behind the first convolution
+    side_ /= 2;  // the pooling after the first convolution
     std::size_t inputs = 64;
     constexpr std::array<std::size_t, 4> blocks{3, 4, 6, 3};
     for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
@@ -73,7 +73,7 @@ class ResNet50 {
     side_ /= stride;
     const std::size_t weights = inputs * outputs * kernel * kernel;
     model_.push_back({name, {weights}, products(weights, side_)});
-    // A scale and a shift for each activation, one product each.
+    // A scale and a shift for each activation count as one product each.
     model_.push_back({name + "_bn", {outputs, outputs}, products(2 * outputs, side_)});
   }
 
@@ -84,7 +84,7 @@ class ResNet50 {
     convolution(name + "_conv1", inputs, width, 1, 1);
     convolution(name + "_conv2", width, width, 3, stride);
     convolution(name + "_conv3", width, outputs, 1, 1);
-    // `side_` is the output's by now, which the stride of the shortcut also gives.
+    // `side_` is already that of the output. The stride of the shortcut gives the same.
     if (inputs != outputs) convolution(name + "_shortcut", inputs, outputs, 1, 1);
     return outputs;
   }

@@ -18,7 +18,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Shares out the time of both passes in proportion to the layers' work.
+/// Distributes the time of both passes over the layers, in proportion to their work.
 std::vector<LayerCost> share_out(const Model& model, const StepSettings& settings) {
   double work = 0;
   for (const LayerShape& layer : model) work += layer.work;
@@ -116,7 +116,8 @@ std::vector<double> Rehearsal::run(bool exchanging, Turns turns) {
     if (step == turns.warmup) before = store_.counters().control_messages;
     const auto start = Clock::now();
     backward(exchanging, start);
-    // Read before any rank can end its forward pass and do what no step does.
+    // The counter is read before any rank can end its forward pass and make calls that belong to no
+    // step.
     if (step == last) messages_ = store_.counters().control_messages - before;
     forward(exchanging, start);
     if (step >= turns.warmup) seconds.push_back(seconds_since(start));

@@ -17,7 +17,7 @@ namespace tutti::bench {
 /// constructor are collective and block.
 class Rehearsal {
  public:
-  /// Keeps references to all three.
+  /// Keeps references to all three arguments.
   Rehearsal(KVStore& store, const Model& model, const StepSettings& settings);
 
   /// Each returns the seconds of the measured steps. A step takes as long as on its slowest rank,
@@ -29,8 +29,8 @@ class Rehearsal {
 
   /// The cost of each layer on this rank, as `compute_alone` has measured it.
   const std::vector<LayerCost>& costs() const { return costs_; }
-  /// Wrong elements in the first and the last of `steps`, over all ranks. With an optimizer: in the
-  /// weights after the last.
+  /// The number of wrong elements in the first and the last of `steps`, over all ranks. With an
+  /// optimizer: in the weights after the last step.
   std::uint64_t wrong();
   /// The times of each rank, in `steps`. In an asynchronous store no rank waits for the others.
   const std::vector<double>& steps_per_second() const { return rates_; }

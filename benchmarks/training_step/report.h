@@ -26,14 +26,14 @@ struct StepReport {
   std::vector<double> steps_per_second{};  ///< of each rank
 
   double bytes() const { return static_cast<double>(elements) * settings.wire_bytes(); }
-  /// The part of the bound's speed that the steps reached; none without a bound.
+  /// The part of the bound's speed that the steps reached. None without a bound.
   std::optional<double> reached() const {
     return bound ? std::optional(*bound / step.p50) : std::nullopt;
   }
 };
 
-/// Seconds of a link for each byte: of the link that the settings name, otherwise as measured with
-/// the communication alone.
+/// The seconds of a link for each byte. They follow from the link that the settings name, or
+/// otherwise from a measurement of the communication alone.
 double link_seconds_per_byte(const StepReport& report);
 
 /// The lines that are known before measuring.

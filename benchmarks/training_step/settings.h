@@ -7,7 +7,7 @@
 
 namespace tutti::bench {
 
-/// How many steps of one kind are run: first those that do not count, then the measured ones.
+/// How many steps of one kind are run: first steps that do not count, and then the measured ones.
 struct Turns {
   int warmup, measured;
 };
@@ -36,16 +36,17 @@ struct StepSettings {
   Turns whole_steps() const { return {warmup, steps}; }
   /// For computing alone and for communication alone.
   Turns alone_steps() const { return alone > 0 ? Turns{0, alone} : whole_steps(); }
-  /// Empty if the store has found as many hosts as were asked for.
+  /// Says what is wrong if the store has found another number of hosts than the user asked for.
+  /// Empty if nothing is wrong.
   std::string what_is_wrong_with_hosts(int found) const;
-  /// The time of all steps, also of steps with communication, which may make them longer.
+  /// The time of all steps, including steps with communication, which may make them longer.
   double compute_seconds() const;
   /// The options of the store: the environment's, except those that the command line sets.
   Options options() const;
 };
 
-/// Reads the command line. Returns nothing if there is nothing left to do (--help). Throws
-/// `invalid_argument`, which suggests the nearest name for a misspelt option.
+/// Reads the command line. Returns nothing if nothing is left to do (--help). Throws
+/// `invalid_argument`, which suggests the most similar name for a misspelt option.
 std::optional<StepSettings> parse_step(int argc, const char* const* argv);
 
 }  // namespace tutti::bench

@@ -7,7 +7,8 @@
 
 namespace {
 
-// So that one copy is all it takes; fields are added at the end of both.
+// Both structures have the same layout, so that one copy is enough. New fields are added at the end
+// of both.
 static_assert(sizeof(tutti_counters) == sizeof(tutti::Counters));
 static_assert(std::is_trivially_copyable_v<tutti::Counters>);
 

@@ -31,7 +31,7 @@ ErrorView::ErrorView(const std::exception_ptr& thrown) noexcept {
   try {
     error_ = as_error(thrown);
   } catch (...) {
-    // Not even that could be said: this text needs no memory.
+    // Even the text of the error did not fit into memory. This text needs none.
     shown_ = {TUTTI_INTERNAL, "out of memory", 0, {nullptr, 0}, nullptr, 0};
   }
 }

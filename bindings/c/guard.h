@@ -1,5 +1,5 @@
 #pragma once
-// How an exception becomes a code and the thread's last error.
+// Turns an exception into a code and the thread's last error.
 #include <exception>
 #include <optional>
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace tutti::c {
 
-/// An error as the C API shows it. Pointers into it live as long as it does.
+/// An error as the C API shows it. Pointers into it are valid as long as it lives.
 class ErrorView {
  public:
-  /// That nothing has failed.
+  /// Says that nothing has failed.
   ErrorView() = default;
-  /// Whatever was thrown. "out of memory" where there is none for its text.
+  /// Makes an error of any exception. If there is no memory for its text, the text is "out of
+  /// memory".
   explicit ErrorView(const std::exception_ptr& thrown) noexcept;
 
   const tutti_error& get() noexcept;
@@ -25,9 +26,9 @@ class ErrorView {
   tutti_error shown_{TUTTI_OK, "", 0, {nullptr, 0}, nullptr, 0};
 };
 
-/// Keeps it as this thread's last error; returns its code.
+/// Keeps the error as this thread's last error, and returns its code.
 int fail(const std::exception_ptr& error) noexcept;
-/// Throws `invalid_argument`: "tutti_store_create: type is a null pointer".
+/// Throws `invalid_argument` with a text such as "tutti_store_create: type is a null pointer".
 [[noreturn]] void refuse_null(const char* function, const std::string& argument);
 
 template <typename T>

@@ -11,7 +11,7 @@ using tutti::c::guarded;
 
 namespace {
 
-/// A list as the caller sees it, over the texts that it shows.
+/// A list as the caller sees it. It points to texts that it owns.
 class Facts : public tutti_facts {
  public:
   explicit Facts(std::vector<tutti::Choice> texts) : tutti_facts{}, texts_(std::move(texts)) {

@@ -15,7 +15,7 @@ int tutti_pending_wait(const tutti_pending* pending) {
 int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* done) {
   return guarded([&] {
     constexpr const char* function = "tutti_pending_wait_for";
-    // As long as a clock of 63 bits of nanoseconds can wait from now on.
+    // The longest wait that a clock with 63 bits of nanoseconds can count from now on.
     constexpr double most = 100.0 * 365 * 24 * 3600;
     int& is_done = at(done, function, "done");
     const tutti::Pending& call = at(pending, function, "pending").pending;
@@ -27,7 +27,7 @@ int tutti_pending_wait_for(const tutti_pending* pending, double seconds, int* do
     try {
       is_done = call.wait_for(std::chrono::duration_cast<std::chrono::nanoseconds>(limit)) ? 1 : 0;
     } catch (...) {
-      // The wait threw: either the call's own error, or because nobody may wait here.
+      // The wait has thrown. Either that is the call's own error, or this thread may not wait.
       if (call.done()) is_done = 1;
       throw;
     }

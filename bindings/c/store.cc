@@ -26,11 +26,11 @@ int number_of(const tutti_store* store, const char* function,
   return answered(-1, [&] { return (*at(store, function, "store").store.*number)(); });
 }
 
-/// Runs a call that goes on in the background, and hands out its outcome.
+/// Runs a call that goes on in the background, and returns its outcome to the caller.
 template <typename Call>
 int submit(tutti_store* store, const char* function, tutti_pending** pending, Call&& call) {
   return guarded([&] {
-    // Made first: once the call is submitted nothing may fail.
+    // This is made first, because nothing may fail once the call is submitted.
     auto outcome = std::make_unique<tutti_pending>();
     outcome->pending = call(store_of(store, function), function);
     if (pending != nullptr) *pending = outcome.release();

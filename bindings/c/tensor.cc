@@ -13,7 +13,7 @@ int tutti_tensor_create(void* data, const int64_t* dims, size_t rank, int dtype,
                         tutti_tensor** tensor) {
   return guarded([&] {
     constexpr const char* function = "tutti_tensor_create";
-    // First of all, so that the lent memory is given back even if something fails after this.
+    // This comes first, so that the lent memory is given back even if something fails after this.
     std::shared_ptr<void> lent;
     if (release != nullptr) lent.reset(data, [release, context](void*) { release(context); });
     tutti_tensor*& made = at(tensor, function, "tensor");

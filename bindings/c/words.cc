@@ -14,7 +14,7 @@ namespace {
   throw Error(ErrorCode::invalid_argument, text);
 }
 
-/// A list of `count` entries, which may be null when there are none.
+/// A list of `count` entries. The pointer may be null if there are none.
 template <typename T>
 std::span<const T> list(const T* first, std::size_t count, const char* function,
                         const char* argument) {

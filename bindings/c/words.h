@@ -1,5 +1,6 @@
 #pragma once
-// From the C API's plain structures to the nouns of the C++ headers. All throw `invalid_argument`.
+// From the C API's plain structures to the nouns of the C++ headers. All functions throw
+// `invalid_argument`.
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -23,14 +23,14 @@ nb::object integer_of(nb::handle value) {
   if (PyIndex_Check(value.ptr()) == 0) return {};
   nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
   if (!integer.is_valid()) {
-    // So say arrays of several numbers.
+    // Arrays of several numbers raise this error.
     if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
     PyErr_Clear();
   }
   return integer;
 }
 
-/// Nothing where it has more bits.
+/// Returns nothing if the integer has more than 64 bits.
 std::optional<std::int64_t> int64_of(nb::handle integer) {
   int is_larger = 0;
   const std::int64_t value = PyLong_AsLongLongAndOverflow(integer.ptr(), &is_larger);
@@ -44,7 +44,7 @@ Key to_key(nb::handle key) {
   if (PyUnicode_Check(key.ptr()) != 0) {
     Py_ssize_t size = 0;
     const char* const text = PyUnicode_AsUTF8AndSize(key.ptr(), &size);
-    // A lone surrogate has no UTF-8, and Python says so.
+    // A lone surrogate has no UTF-8. Python raises that error.
     if (text == nullptr) throw nb::python_error();
     return std::string(text, static_cast<std::size_t>(size));
   }

@@ -13,8 +13,9 @@
 namespace tutti::python {
 
 /// The keys and values of one call of a store: one key with its value, or lists of both. A value is
-/// one array, or a list of one array for each device. Constructed and filled with the GIL, used and
-/// destroyed with or without. The arrays' memory is kept until the library has done with it.
+/// one array, or a list of one array for each device. Objects are made and filled with the GIL, and
+/// used and destroyed with or without it. The arrays' memory is kept until the library no longer
+/// needs it.
 class Arguments {
  public:
   /// Throws TypeError for an object that is no key, and InvalidArgumentError for an integer that no
@@ -22,7 +23,8 @@ class Arguments {
   explicit Arguments(nb::handle keys);
 
   const std::vector<Key>& keys() const { return keys_; }
-  /// Throws as `to_tensor`, and TypeError where keys and values are not both single or both lists.
+  /// Throws the same errors as `to_tensor`, and TypeError unless keys and values are both single or
+  /// both lists.
   std::vector<Values> values(nb::handle values, Access access, Elements elements = Elements::added);
 
  private:
@@ -33,12 +35,12 @@ class Arguments {
   std::shared_ptr<HeldArrays> arrays_;
 };
 
-/// Throws TypeError for an object that is no key, and `invalid_argument` for an integer that no key
-/// holds.
+/// Throws TypeError for an object that is no key, and `invalid_argument` for an integer that is too
+/// large for a key.
 Key to_key(nb::handle key);
 
 /// Converts an int of Python or of numpy. Throws TypeError for any other object, and
-/// `invalid_argument` for a number that the result does not hold.
+/// `invalid_argument` for a number that does not fit into the result.
 int to_int(std::string_view name, nb::handle value);
 
 /// Converts the name of an op, a str. Throws TypeError for any other object. Throws

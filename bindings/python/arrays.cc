@@ -34,7 +34,8 @@ struct ElementType {
   }
 };
 
-/// numpy has bfloat16 from others alone (ml_dtypes, which jax brings), and calls its kind 'V'.
+/// numpy itself has no bfloat16. Other packages add it (ml_dtypes, which jax brings), and its kind
+/// is 'V'.
 constexpr std::array<ElementType, 8> element_types{{
     {DType::f32, nb::dlpack::dtype_code::Float, 'f', "float32"},
     {DType::f16, nb::dlpack::dtype_code::Float, 'f', "float16"},
@@ -46,8 +47,8 @@ constexpr std::array<ElementType, 8> element_types{{
     {DType::i64, nb::dlpack::dtype_code::Int, 'i', "int64"},
 }};
 
-/// How numpy describes an array to C: PyArrayInterface of its array interface protocol. Its DLPack
-/// takes several times as long.
+/// The description of an array that numpy gives to C: PyArrayInterface of its array interface
+/// protocol. numpy's DLPack takes several times as long.
 struct ArrayInterface {
   int two;
   int dimensions;
@@ -64,7 +65,7 @@ struct ArrayInterface {
   static constexpr int writable = 0x400;
 };
 
-/// Python looks for the reason: it knows all kinds of arrays.
+/// The Python module finds the reason, because it knows all kinds of arrays.
 [[noreturn]] void refuse(nb::handle array, Access access, Elements elements) {
   const nb::object why =
       nb::module_::import_("tutti._arrays")
@@ -91,23 +92,25 @@ nb::object interface_of(nb::handle array) {
   return capsule;
 }
 
-/// numpy's masked arrays have values where there are none, beside a mask.
+/// Whether this is one of numpy's masked arrays. These have values even where the mask says that
+/// there are none.
 bool is_masked(nb::handle array) {
   return PyObject_TypeCheck(array.ptr(), numpy_array()) != 0 && nb::hasattr(array, "mask");
 }
 
-/// torch's tensors may hold the negatives of what is in their memory.
+/// Whether this is a tensor of torch that stands for the negatives of the numbers in its memory.
 bool is_negated(nb::handle array) {
   static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
   const nb::object answer = nb::steal(PyObject_CallMethodNoArgs(array.ptr(), is_neg));
   if (answer.is_valid()) return answer.ptr() == Py_True;
   if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error();
-  PyErr_Clear();  // it is of another library
+  PyErr_Clear();  // the array belongs to another library
   return false;
 }
 
-/// What not every DLPack says, and nanobind goes around where it does: an array of jax never
-/// changes, and autograd must know what happens to a torch tensor that requires grad.
+/// Whether the array must not be used, although its DLPack does not say so, or says so in a way
+/// that nanobind avoids. An array of jax never changes. Autograd must know what happens to a torch
+/// tensor that requires grad.
 bool is_out_of_bounds(nb::handle array, Access access) {
   static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
   static PyObject* const module_name = PyUnicode_InternFromString("__module__");
@@ -154,7 +157,7 @@ std::optional<DType> dtype_of(nb::handle array, const ArrayInterface& found, Ele
         return each.numpy_kind == found.kind &&
                size_of(each.ours) == static_cast<std::size_t>(found.item_bytes);
       });
-  // The kind of structures, too.
+  // The kind 'V' also stands for structures.
   const bool is_right = type == element_types.end() || type->ours != DType::bf16 ||
                         nb::str(array.attr("dtype").attr("name")).c_str() == type->numpy_name;
   if (is_right && type != element_types.end()) return type->ours;
@@ -178,8 +181,8 @@ std::optional<Tensor> taken_from_numpy(nb::handle array, Access access, Elements
   if (!dtype || !is_usable(found, access)) return std::nullopt;
   Tensor tensor(std::shared_ptr<void>(arrays, found.data),
                 to_shape(found.shape, static_cast<std::size_t>(found.dimensions)), *dtype, device);
-  // numpy does not free the memory while somebody refers to the array, and does not resize it while
-  // a weak reference does, not even with refcheck=False.
+  // numpy does not free the memory as long as somebody refers to the array. As long as there is a
+  // weak reference, numpy does not resize the memory, not even with refcheck=False.
   arrays->objects.push_back(nb::borrow(array));
   arrays->objects.push_back(nb::steal(PyWeakref_NewRef(array.ptr(), nullptr)));
   return tensor;
@@ -192,19 +195,20 @@ Tensor from_numpy(nb::handle array, Access access, Elements elements, Device dev
   return *tensor;
 }
 
-/// A tensor of torch's, which is not imported for the question.
+/// Whether this is a tensor of torch. The question does not import torch.
 bool is_torch(nb::handle array) {
   static PyObject* const name = PyUnicode_InternFromString("torch");
   const nb::object torch = nb::steal(PyImport_GetModule(name));
   return torch.is_valid() && nb::isinstance(array, torch.attr("Tensor"));
 }
 
-/// A capsule of DLPack does not keep torch from giving the tensor other memory, and freeing this.
+/// Keeps torch from giving the tensor other memory and freeing this one. A capsule of DLPack does
+/// not prevent that.
 void pin(nb::handle array, HeldArrays& arrays) {
   arrays.objects.push_back(nb::module_::import_("tutti._arrays").attr("pinned")(array));
 }
 
-/// The memory of torch's tensor, whose dtype torch puts into no capsule.
+/// The memory of a torch tensor whose dtype torch puts into no capsule.
 Tensor from_torchs_memory(nb::handle array, Access access, Device device,
                           const std::shared_ptr<HeldArrays>& arrays) {
   const nb::object found =
@@ -220,16 +224,16 @@ Tensor from_torchs_memory(nb::handle array, Access access, Device device,
   return tensor;
 }
 
-/// Returns the result of a method without arguments; nothing if it raises.
+/// Returns the result of a method without arguments, or nothing if the method raises.
 nb::object tried(nb::handle object, PyObject* method) {
   nb::object result = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), method));
   if (!result.is_valid()) PyErr_Clear();
   return result;
 }
 
-/// Takes torch's tensor on the CPU by way of numpy, which is quicker than DLPack's way. Returns
-/// nothing if torch gives numpy no such tensor, or the store takes no such array: DLPack's way has
-/// all dtypes, and says why it refuses a tensor.
+/// Takes a torch tensor on the CPU by way of numpy, which is faster than DLPack. Returns nothing if
+/// torch gives numpy no such tensor, or if the store takes no such array. Then DLPack follows: it
+/// has all dtypes, and it says why it refuses a tensor.
 std::optional<Tensor> from_torch(nb::handle array, Access access, Elements elements, Device device,
                                  const std::shared_ptr<HeldArrays>& arrays) {
   static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -238,8 +242,8 @@ std::optional<Tensor> from_torch(nb::handle array, Access access, Elements eleme
   if (nb::getattr(array, nb::handle(requires_grad), nb::none()).ptr() == Py_True) {
     return std::nullopt;
   }
-  // Detached, it keeps its memory where set_ gives the tensor another; and torch does not resize
-  // memory that numpy has seen.
+  // The detached tensor keeps its memory even if `set_` gives the original another one. And torch
+  // does not resize memory that numpy has seen.
   const nb::object detached = tried(array, detach);
   if (!detached.is_valid()) return std::nullopt;
   const nb::object view = tried(detached, numpy);
@@ -247,7 +251,8 @@ std::optional<Tensor> from_torch(nb::handle array, Access access, Elements eleme
   return taken_from_numpy(view, access, elements, device, arrays);
 }
 
-/// The elements of torch's complex tensors may be the conjugates of the numbers in their memory.
+/// Whether this is a complex tensor of torch that stands for the conjugates of the numbers in its
+/// memory.
 bool is_conjugated(nb::handle array, nb::dlpack::dtype type) {
   const bool is_complex = type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex);
   return is_complex && is_torch(array) && nb::cast<bool>(nb::object(array.attr("is_conj")()));
@@ -264,7 +269,7 @@ Tensor from_dlpack(nb::handle array, Access access, Elements elements, Device de
   const std::optional<DType> dtype =
       borrowed ? dtype_of(borrowed->dtype(), elements) : std::nullopt;
   if (!dtype || is_conjugated(array, borrowed->dtype())) refuse(array, access, elements);
-  // The library has one type for what it reads and what it writes.
+  // The library has one type for tensors that it reads and tensors that it writes.
   void* const data = const_cast<void*>(borrowed->data());
   Tensor tensor(std::shared_ptr<void>(arrays, data),
                 to_shape(borrowed->shape_ptr(), borrowed->ndim()), *dtype, device);
@@ -273,7 +278,7 @@ Tensor from_dlpack(nb::handle array, Access access, Elements elements, Device de
   return tensor;
 }
 
-/// Also memory that CUDA moves between GPU and CPU.
+/// Whether the array is on a GPU. Memory that CUDA moves between GPU and CPU counts, too.
 bool is_on_gpu(nb::handle array) {
   static PyObject* const is_cuda = PyUnicode_InternFromString("is_cuda");
   static PyObject* const device = PyUnicode_InternFromString("__dlpack_device__");
@@ -308,7 +313,8 @@ Tensor from_interface(nb::handle interface, Device device,
           dtype_named(dtype), device};
 }
 
-/// Without waiting for the array's library: the store's work follows that in its stream.
+/// Does not wait for the array's library: the store's work comes after that library's work in its
+/// stream.
 Tensor from_gpu(nb::handle array, Access access, Elements elements,
                 const std::shared_ptr<HeldArrays>& arrays) {
   if (is_out_of_bounds(array, access)) refuse(array, access, elements);

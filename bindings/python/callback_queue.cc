@@ -10,11 +10,13 @@
 namespace tutti::python {
 namespace {
 
-// Never destroyed: the library's threads use them until the process ends. Guarded by the GIL.
+// The queues are never destroyed, because the library's threads use them until the process ends.
+// The GIL guards them.
 CallbackQueue* callbacks_queue = new CallbackQueue("tutti-callbacks");
 CallbackQueue* wakeups_queue = new CallbackQueue("tutti-wakeups");
 
-/// A forked child has neither their threads nor, perhaps, the thread that held a mutex.
+/// A forked child does not have the threads of the queues, and perhaps not the thread that held a
+/// mutex.
 void renew_in_child() {
   callbacks_queue = new CallbackQueue(callbacks_queue->name());
   wakeups_queue = new CallbackQueue(wakeups_queue->name());
@@ -22,7 +24,7 @@ void renew_in_child() {
 
 [[maybe_unused]] const int renews_in_child = ::pthread_atfork(nullptr, nullptr, renew_in_child);
 
-/// (callback, error), or None.
+/// Returns (callback, error), or None.
 nb::object next_callback(CallbackQueue& queue) {
   std::optional<CallbackQueue::Job> job;
   {
@@ -33,7 +35,7 @@ nb::object next_callback(CallbackQueue& queue) {
   return nb::make_tuple(nb::steal(job->callback), to_exception(job->error));
 }
 
-/// As Python reports an exception that nobody can catch: through sys.unraisablehook.
+/// Reports the exception as Python reports one that nobody can catch: through sys.unraisablehook.
 void report(nb::handle raised, nb::handle callback) {
   PyErr_SetObject(raised.type().ptr(), raised.ptr());
   PyErr_WriteUnraisable(callback.ptr());
@@ -46,7 +48,8 @@ void CallbackQueue::after(const Pending& pending, nb::object callback) {
   pending.then([this, owned = callback.ptr()](std::exception_ptr error) {
     add({owned, std::move(error)});
   });
-  // The job's from now on: its thread drops it, which until this returns has not got the GIL.
+  // The job owns the callback from now on. The job's thread drops it, and gets the GIL only when
+  // this function has returned.
   callback.release();
 }
 

@@ -13,9 +13,9 @@ namespace tutti::python {
 
 namespace nb = nanobind;
 
-/// The callbacks that a thread of the package calls, one after the other. The library's threads, on
-/// which calls end, must not wait for the GIL, so they leave callbacks here.
-/// `tutti._callback_queues` starts the thread, when it is first needed, and ends it before the
+/// The callbacks that a thread of the package calls, one after the other. Calls end on the
+/// library's threads, which must not wait for the GIL. So these threads leave callbacks here.
+/// `tutti._callback_queues` starts the thread when it is first needed, and ends it before the
 /// interpreter ends.
 class CallbackQueue {
  public:
@@ -27,12 +27,13 @@ class CallbackQueue {
   explicit CallbackQueue(const char* name) : name_(name) {}
   const char* name() const { return name_; }
 
-  /// `callback(error)` on the queue's thread once the call is done; error: None or the exception.
-  /// Needs the GIL.
+  /// Calls `callback(error)` on the queue's thread once the call is done. The error is None or the
+  /// exception. Needs the GIL.
   void after(const Pending& pending, nb::object callback);
-  /// For the queue's thread: waits for the next job. Nothing: the queue is closed, and all is done.
+  /// For the queue's thread: waits for the next job. Returns nothing if the queue is closed and all
+  /// jobs are done.
   std::optional<Job> take();
-  /// The thread runs the callbacks that are there, and ends.
+  /// The thread runs the callbacks that are there, and then ends.
   void close();
 
  private:
@@ -47,9 +48,10 @@ class CallbackQueue {
   bool closed_ = false;
 };
 
-/// For the program's callbacks, which may take long and may wait.
+/// The queue of the program's callbacks, which may take long and may wait.
 CallbackQueue& callbacks();
-/// For what only wakes an event loop, and so must not wait behind a callback.
+/// The queue of callbacks that only wake an event loop. They must not wait behind a callback of the
+/// program.
 CallbackQueue& wakeups();
 
 void bind_callback_queues(nb::module_& module);

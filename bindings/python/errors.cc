@@ -17,8 +17,8 @@ nb::object key_of(const Error& error) {
   return key->is_integer() ? nb::object(nb::int_(key->integer())) : nb::cast(key->string());
 }
 
-/// The means to raise errors: the package's classes by their codes, and its function that words
-/// texts. They are kept, because at the end of the interpreter nothing can be imported.
+/// The means to raise errors: the package's exception classes by their codes, and its function that
+/// words texts. They are kept, because nothing can be imported at the end of the interpreter.
 PyObject* package = nullptr;
 
 nb::object to_exception(const Error& error) {

@@ -8,11 +8,11 @@ namespace tutti::python {
 /// The function by which the package passes in its exception classes.
 void bind_errors(nanobind::module_& module);
 
-/// From now on a `tutti::Error` that leaves a function becomes what `to_exception` makes of it.
+/// From now on, if a `tutti::Error` leaves a function, Python raises the result of `to_exception`.
 void translate_errors();
 
-/// The exception that Python raises for this one: of a `tutti::Error` the class of `tutti.errors`
-/// for its code, with key and ranks. None for null. Needs the GIL.
+/// The exception that Python raises for this one. For a `tutti::Error` it is of the class of
+/// `tutti.errors` for the error's code, with key and ranks. Returns None for null. Needs the GIL.
 nanobind::object to_exception(const std::exception_ptr& error);
 
 }  // namespace tutti::python

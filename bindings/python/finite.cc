@@ -13,24 +13,24 @@
 namespace tutti::python {
 namespace {
 
-/// The NaNs and infinities of a tensor.
+/// The number of NaNs and infinities of a tensor, and the first of them.
 struct NonFinite {
-  std::size_t count = 0;  ///< of elements that are not finite
+  std::size_t count = 0;  ///< the number of elements that are not finite
   std::size_t first = 0;  ///< index of the first
   std::string_view what;  ///< the kind of the first: "inf", "-inf" or "NaN"
 };
 
-/// `exponent`: the bits of the exponent. All of them are set in a NaN or an infinity. An infinity
-/// has no other bits but the sign.
+/// `exponent` holds the bits of the exponent. A NaN and an infinity have all of them. Apart from
+/// its sign, an infinity has no other bits.
 template <typename Bits>
 NonFinite find(const Tensor& tensor, Bits exponent) {
   const auto bits_of = [memory = tensor.as<const char>()](std::size_t element) {
-    Bits bits = 0;  // of any alignment
+    Bits bits = 0;  // the element may have any alignment
     std::memcpy(&bits, memory + element * sizeof(Bits), sizeof(Bits));
     return bits;
   };
   const auto is_infinite = [&](std::size_t i) { return (bits_of(i) & exponent) == exponent; };
-  Bits any = 0;  // as wide as the elements, which the compiler then takes many of at once
+  Bits any = 0;  // has the width of the elements, so that the compiler takes many of them at once
   for (std::size_t i = 0; i < tensor.count(); ++i) any |= static_cast<Bits>(is_infinite(i));
   NonFinite found;
   if (any == 0) return found;

@@ -8,9 +8,9 @@
 
 namespace tutti::python {
 
-/// Throws `invalid_argument` for the first NaN or infinity of these arrays, by key, and names key,
-/// rank, place and value. `first_alone`: of each key only the first array counts. Lists that do not
-/// fit each other are for the store to refuse. Needs no GIL.
+/// Throws `invalid_argument` for the first NaN or infinity of these arrays, in the order of the
+/// keys. The error names key, rank, place and value. With `first_alone`, only the first array of
+/// each key counts. If the lists do not fit each other, the store refuses them later. Needs no GIL.
 void refuse_infinite(std::string_view method, int rank, std::span<const Key> keys,
                      std::span<const Values> values, bool first_alone);
 

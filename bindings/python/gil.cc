@@ -11,10 +11,10 @@ namespace {
 
 std::atomic<bool> ending{false};
 std::atomic<int> taking_back{0};
-/// The thread that ends the interpreter; written before `ending`.
+/// The thread that ends the interpreter. It is written before `ending`.
 std::thread::id last_thread;
 
-/// In a forked child the threads that were counted are not there.
+/// A forked child does not have the threads that were counted.
 [[maybe_unused]] const int forgets_them_in_child =
     ::pthread_atfork(nullptr, nullptr, [] { taking_back = 0; });
 
@@ -25,7 +25,8 @@ bool must_stay_out() {
 }  // namespace
 
 WithoutGil::~WithoutGil() {
-  // Counted before the question, so that whoever sets `ending` sees all that have not seen it.
+  // The thread is counted before it asks. So the thread that sets `ending` sees all threads that
+  // have not seen that.
   ++taking_back;
   if (must_stay_out()) {
     --taking_back;

@@ -25,7 +25,7 @@ std::string_view dtype_name_of(const GpuArray& array) {
   return numpy_name(array.tensor.dtype());
 }
 
-/// Version 3. A bfloat16 has no type there, and is shown as its 16 bits.
+/// This is version 3 of the interface. It has no type for bfloat16, which is shown as its 16 bits.
 nb::dict cuda_interface_of(const GpuArray& array) {
   const DType dtype = array.tensor.dtype();
   const std::string_view name = dtype == DType::bf16 ? "uint16" : numpy_name(dtype);

@@ -11,7 +11,7 @@
 namespace tutti::python {
 
 /// Memory of the CPU that an object of Python keeps alive. The library of that object may resize
-/// the memory after the call, unlike memory that numpy has seen.
+/// the memory after the call, which it does not do with memory that numpy has seen.
 struct HeldMemory {
   nb::object owner;
   void* data;

@@ -5,7 +5,8 @@
 namespace tutti::python {
 
 void let_go(std::thread thread) {
-  // Never destroyed: the process may end before they do. Guarded by the GIL.
+  // The threads are never destroyed, because the process may end before they do. The GIL guards the
+  // list.
   static auto* const threads = new std::vector<std::thread>;
   threads->push_back(std::move(thread));
 }

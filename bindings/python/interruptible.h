@@ -11,23 +11,23 @@
 
 namespace tutti::python {
 
-/// A signal's handler, such as Ctrl-C's, runs at most so much later.
+/// The handler of a signal, such as Ctrl-C, runs at most this much later.
 constexpr std::chrono::milliseconds signal_delay{100};
 
-/// A thread whose call nobody waits for any more goes on, and ends with its call. Needs the GIL.
+/// Lets a thread go on whose call nobody waits for any more. It ends with its call. Needs the GIL.
 void let_go(std::thread thread);
 template <typename Result>
 void let_go(std::thread thread, std::future<Result> result) {
   let_go(std::move(thread));
-  // If it came this moment: to destroy it, such as a store, may block.
+  // If the result has come at this moment, to destroy it may block: for example, it may be a store.
   const WithoutGil unlocked;
   result = {};
 }
 
-/// Runs a blocking call that nothing can interrupt, and returns what it returns. Needs the GIL,
-/// which other threads may take meanwhile. The call runs on a thread of its own, so that the
-/// handler of a signal can run on this one. If the handler raises an exception, this function
-/// raises it, and the call goes on in the background. So `call` must own the objects that it uses.
+/// Runs a blocking call that nothing can interrupt, and returns its result. Needs the GIL; other
+/// threads may take it meanwhile. The call runs on a thread of its own, so that the handler of a
+/// signal can run on this one. If the handler raises an exception, this function raises it, and the
+/// call goes on in the background. So `call` must own the objects that it uses.
 template <typename Call>
 auto interruptible(Call call) {
   using Result = decltype(call());

@@ -17,8 +17,8 @@ namespace {
 namespace nb = nanobind;
 using std::chrono::steady_clock;
 
-/// While one thread computes in C and keeps the GIL, nobody hands lines over, and they may tell why
-/// the job hangs.
+/// As long as one thread computes in C and keeps the GIL, no thread can pass lines to Python. These
+/// lines may tell why the job hangs, so after this time they go to stderr.
 constexpr std::chrono::seconds most_late{1};
 
 void show(const LogLines::Line& line) {
@@ -29,7 +29,7 @@ void show(const LogLines::Line& line) {
   fmt::print(stderr, "{} {}: {}\n", who, names.at(static_cast<std::size_t>(line.level)), line.text);
 }
 
-/// (level, rank, text), or None.
+/// Returns (level, rank, text), or None.
 nb::object next_line(LogLines& lines) {
   bool more = false;
   {
@@ -42,9 +42,9 @@ nb::object next_line(LogLines& lines) {
   return nb::make_tuple(static_cast<int>(line->level), line->rank, line->text);
 }
 
-/// For the process that asks: a forked child makes its own.
+/// The object belongs to the process that asks. A forked child makes its own.
 LogLines& make_lines() {
-  // Never destroyed: the library's threads use them until the process ends.
+  // The object is never destroyed, because the library's threads use it until the process ends.
   auto* const lines = new LogLines;
   set_log_taker([lines](const LogLine& line) { return lines->offer(line); });
   return *lines;

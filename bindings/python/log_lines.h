@@ -13,7 +13,7 @@
 namespace tutti::python {
 
 /// Lines of the library's log on their way to Python's `logging`. The library's threads must not
-/// wait for the GIL, so they leave them here, and `tutti._logs` has a thread that hands them over.
+/// wait for the GIL, so they leave lines here. `tutti._logs` has a thread that passes them on.
 class LogLines {
  public:
   struct Line {
@@ -21,19 +21,19 @@ class LogLines {
     int rank;
     std::string text;
     std::chrono::steady_clock::time_point at;
-    bool is_shown;  ///< on stderr already
+    bool is_shown;  ///< whether the line is already on stderr
   };
 
-  /// Whether the library's log leaves this line to `logging`. Errors are written to stderr all the
-  /// same: the process may end by them, and the launcher reads them there.
+  /// Takes a line. Returns whether `logging` gets it. Errors also go to stderr, because the process
+  /// may end by them, and the launcher reads them there.
   bool offer(const LogLine& line);
-  /// For the thread: blocks until there is a line. False: all is done.
+  /// For the thread: blocks until there is a line. Returns false when everything is done.
   bool wait();
-  /// Nothing: it was written to stderr meanwhile.
+  /// Returns nothing if the line has gone to stderr meanwhile.
   std::optional<Line> take();
-  /// The thread hands over the lines that are there, and ends. Later lines go to stderr.
+  /// The thread passes on the lines that are there, and then ends. Later lines go to stderr.
   void close();
-  /// To stderr, with what nobody has taken.
+  /// Writes all lines that nobody has taken to stderr.
   void show_all();
 
  private:

@@ -31,8 +31,9 @@ void bind_error_code(nb::module_& module) {
   }
 }
 
-/// The module as it was first imported. A package that was removed from sys.modules and is imported
-/// again gets a new one, and the classes and functions of this: they are there once a process.
+/// Whether the module was already imported in this process. If a package is removed from
+/// sys.modules and imported again, it gets a new module with the classes and functions of the first
+/// one, because these exist once in a process.
 bool is_again(nb::module_& module) {
   static PyObject* first = nullptr;
   if (first == nullptr) {
@@ -52,7 +53,7 @@ NB_MODULE(_core, module) {
   using namespace tutti::python;
   if (is_again(module)) return;
   module.doc() = "tutti's library as the package uses it; the package's own names are in tutti.";
-  // The interpreter may end before what refers to a store does.
+  // The interpreter may end before all objects that refer to a store do.
   nanobind::set_leak_warnings(false);
   module.def("version", &tutti::version, "The library's version, such as \"0.1.0\".");
   bind_error_code(module);

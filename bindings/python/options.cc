@@ -66,8 +66,8 @@ void set(Milliseconds& field, std::string_view name, nb::handle value) {
     throw Error(ErrorCode::invalid_argument, std::string(name) + " is " + nb::str(value).c_str() +
                                                  "; it takes a number of seconds above 0");
   }
-  // A longer time may not fit Milliseconds. `create` refuses this limit, as it refuses every time
-  // that is too long.
+  // A longer time may not fit into Milliseconds. `create` refuses this limit, like every time that
+  // is too long.
   constexpr double limit = 1e15;
   field = Milliseconds(std::llround(std::min(seconds, limit) * 1e3));
 }
@@ -78,7 +78,7 @@ void set(std::vector<int>& field, std::string_view name, nb::handle value) {
     refuse_type(expected, value);
   }
   for (const nb::handle rank : value) {
-    // Also numpy's integers.
+    // Integers of numpy are accepted, too.
     if (PyIndex_Check(rank.ptr()) == 0 || !nb::try_cast(nb::int_(rank), field.emplace_back())) {
       refuse_type(expected, rank);
     }

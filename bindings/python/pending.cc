@@ -22,7 +22,7 @@ namespace {
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
-/// For longer waits a clock of nanoseconds has no numbers; it is three years.
+/// A clock of nanoseconds cannot count longer waits. This is three years.
 constexpr double endless_seconds = 1e8;
 
 steady_clock::time_point deadline_after(nb::handle timeout) {
@@ -58,7 +58,7 @@ bool wait(const Pending& pending, nb::handle timeout) {
   return true;
 }
 
-/// The builtin error, not the package's: the call has not failed.
+/// Raises the builtin TimeoutError and not the package's, because the call has not failed.
 void result(const Pending& pending, nb::handle timeout) {
   if (wait(pending, timeout)) return;
   const nb::str text = nb::str(

@@ -5,7 +5,7 @@
 
 namespace tutti::python {
 
-/// Blocks until the call is done, as Pending.wait of Python does.
+/// Blocks until the call is done, like Pending.wait of Python.
 void wait_for_end(const Pending& pending);
 /// The class Pending.
 void bind_pending(nanobind::module_& module);

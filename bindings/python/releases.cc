@@ -8,19 +8,19 @@ namespace tutti::python {
 namespace {
 
 std::atomic<HeldArrays*> released{nullptr};
-/// The interpreter will call `drop_soon`.
+/// Whether the interpreter is going to call `drop_soon`.
 std::atomic<bool> asked{false};
 std::atomic<bool> interpreter_ends{false};
 
 int drop_soon(void* /*unused*/) {
-  // This comes first: memory that is released from here on makes a new request.
+  // This comes first. Memory that is released from here on makes a new request.
   asked = false;
   drop_released();
   return 0;
 }
 
-/// Any thread, with or without the GIL. The main thread drops the arrays between two of its
-/// instructions, unless another thread calls tutti first.
+/// Any thread may call this, with or without the GIL. The main thread drops the arrays between two
+/// of its instructions, unless another thread calls tutti first.
 void release(void* released_arrays) noexcept {
   auto* const arrays = static_cast<HeldArrays*>(released_arrays);
   HeldArrays* before = released.load(std::memory_order_relaxed);
@@ -28,8 +28,8 @@ void release(void* released_arrays) noexcept {
     arrays->next = before;
   } while (!released.compare_exchange_weak(before, arrays, std::memory_order_release,
                                            std::memory_order_relaxed));
-  // From here on `arrays` may be gone. Where the interpreter cannot note it down, the next that are
-  // released ask again.
+  // From here on `arrays` may no longer exist. If the interpreter has no room for the request, the
+  // next release asks again.
   if (interpreter_ends || asked.exchange(true)) return;
   if (Py_AddPendingCall(drop_soon, nullptr) != 0) asked = false;
 }

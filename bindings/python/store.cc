@@ -66,7 +66,8 @@ template <typename Call>
 auto Store::run(std::string_view method, const Call& call) {
   std::shared_ptr<KVStore> store = opened(method);
   const WithoutGil unlocked;
-  // Without the GIL also where this thread is the last to have the store, and closes it.
+  // If this thread has the last reference to the store, it closes the store. That must happen
+  // without the GIL.
   const std::shared_ptr<KVStore> mine = std::move(store);
   return call(*mine);
 }
@@ -74,7 +75,8 @@ auto Store::run(std::string_view method, const Call& call) {
 template <typename Call>
 auto Store::run_interruptible(std::string_view method, Call call) {
   return interruptible([store = opened(method), call = std::move(call)]() mutable {
-    // Given back before the call has returned: this may be the last to have the store.
+    // The reference is given up before the call has returned, because it may be the last one to the
+    // store.
     const std::shared_ptr<KVStore> mine = std::move(store);
     return call(*mine);
   });
@@ -187,7 +189,7 @@ std::pair<Pending, Source> Store::recv(nb::handle value, nb::handle from_rank, n
   require_open("recv");
   const std::shared_ptr<HeldArrays> arrays = make_arrays();
   const auto source = std::make_shared<int>(any_rank);
-  // It lives as long as the call.
+  // The object lives as long as the call.
   arrays->source = source;
   const Tensor tensor = to_tensor(value, Access::write, Elements::moved, 0, arrays);
   const int from = from_rank.is_none() ? any_rank : to_int("from_rank", from_rank);
@@ -324,7 +326,7 @@ void Store::drop() {
 
 void Store::close() {
   if (store_ == nullptr) return;
-  // The store is kept until it is closed, so that another thread's close waits, too.
+  // The store is kept until it is closed, so that the close of another thread waits, too.
   closing_ = true;
   try {
     interruptible([store = store_] { store->close(); });

@@ -10,7 +10,7 @@ namespace {
 
 using nb::arg;
 
-/// The store itself refuses a wrong object, also None.
+/// The store itself refuses a wrong object, even None.
 auto any(const char* name) {
   return arg(name).none();
 }

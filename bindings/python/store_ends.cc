@@ -17,8 +17,8 @@
 namespace tutti::python {
 namespace {
 
-/// Those that are left open until the process exits, oldest first. Never destroyed. Guarded by the
-/// GIL, and used by the exit handler.
+/// The stores that are left open until the process exits, oldest first. The list is never
+/// destroyed. The GIL guards it, and the exit handler uses it.
 std::vector<std::shared_ptr<KVStore>>& left_open() {
   static auto* const stores = new std::vector<std::shared_ptr<KVStore>>;
   return *stores;
@@ -30,12 +30,12 @@ std::function<void(int)>& last_call() {
   return *call;
 }
 
-/// As the library treats the end of a process, but with status 0 without a word: Python programs
-/// keep stores in global variables.
+/// Treats the end of a process like the library. With status 0 it logs nothing, because Python
+/// programs keep stores in global variables.
 void at_exit(int status, void* /*unused*/) {
   if (last_call()) last_call()(status);
   if (status != 0) return;
-  // The newest first, as a program would that closes what it opened.
+  // The newest store is closed first, as a program would do that closes what it opened.
   while (!left_open().empty()) left_open().pop_back();
 }
 
@@ -58,8 +58,8 @@ void Store::leave_block(nb::handle raised) {
     interruptible([last = std::exchange(store_, nullptr)]() mutable { last.reset(); });
     drop();
   } else if (store_ != nullptr && nb::isinstance(raised, PyExc_SystemExit)) {
-    // Before it exits, Python drops the objects to which this exception refers, and with them the
-    // store.
+    // Before Python exits, it drops the objects to which this exception refers, and with them the
+    // store. So this keeps the store.
     left_open().push_back(store_);
   }
 }

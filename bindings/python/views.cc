@@ -18,7 +18,7 @@ Tensor on_host_without_gil(const Tensor& tensor) {
   return on_host(tensor);
 }
 
-/// (the array's memory as uint8, name of its dtype, its shape).
+/// Returns (the array's memory as uint8, the name of its dtype, its shape).
 nb::tuple bytes_of(nb::handle array) {
   const std::shared_ptr<HeldArrays> arrays = make_arrays();
   const Tensor tensor =

@@ -40,7 +40,7 @@ std::string unknown_words(const CLI::App& app) {
   return text + " (--help lists all)";
 }
 
-/// The option that has been given more often than it may.
+/// The option that the user has given more often than allowed.
 const CLI::Option* repeated(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const auto most = static_cast<std::size_t>(option->get_items_expected_max());
@@ -167,7 +167,7 @@ CLI::Validator size() {
         text = number;
         return {};
       }
-    } catch (const CLI::ValidationError&) {  // said below, in words that name no type of C++
+    } catch (const CLI::ValidationError&) {  // the error below names no type of C++
     }
     return fmt::format("{} is not a size, such as 65536, 64K or 2M", base::quoted(text));
   };

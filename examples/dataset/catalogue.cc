@@ -69,8 +69,8 @@ Dataset load_cifar10(const fs::path& folder) {
   return {read_cifar10(train), read_cifar10(test)};
 }
 
-/// Ten random images, one for each class. A sample is one of them with as much noise added. It is
-/// easy to learn. Each process makes the same data again.
+/// Ten random images, one for each class. A sample is one of them with the same amount of noise
+/// added. The data are easy to learn. Each process makes the same data again.
 Dataset load_synthetic(const fs::path& /*folder*/) {
   constexpr std::size_t train = 1000;
   constexpr std::size_t test = 200;

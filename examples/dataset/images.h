@@ -9,7 +9,7 @@
 
 namespace dataset {
 
-/// Labelled images, held as bytes.
+/// Labelled images, stored as bytes.
 struct Images {
   nn::Extent extent;
   std::int64_t classes = 10;

@@ -6,12 +6,12 @@
 
 namespace dataset {
 
-/// MNIST's format: a file of images and a file of as many labels. Throws `invalid_argument`, naming
-/// the file and what was expected of it.
+/// Reads MNIST's format: a file of images and a file of as many labels. Throws `invalid_argument`,
+/// which names the file and says what was expected of it.
 Images read_idx(const std::filesystem::path& images, const std::filesystem::path& labels);
 
-/// CIFAR-10's binary format: records of a label and a 32×32 image of three colour planes, in any
-/// number of files. Throws as read_idx does.
+/// Reads CIFAR-10's binary format: records of a label and a 32×32 image of three colour planes, in
+/// any number of files. Throws the same errors as read_idx.
 Images read_cifar10(std::span<const std::filesystem::path> files);
 
 }  // namespace dataset

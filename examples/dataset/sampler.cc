@@ -28,7 +28,7 @@ Sampler::Sampler(const Sharding& sharding) : sharding_(sharding), order_(shardin
 
 void Sampler::start_epoch(std::uint64_t epoch) {
   std::iota(order_.begin(), order_.end(), 0U);
-  // Not std::shuffle, whose result differs between standard libraries.
+  // This does not use std::shuffle, because its result differs between standard libraries.
   std::seed_seq seed{sharding_.seed & 0xffffffffU, sharding_.seed >> 32, epoch};
   std::mt19937_64 random(seed);
   for (std::size_t left = order_.size(); left > 1; --left) {

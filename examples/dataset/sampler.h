@@ -6,7 +6,7 @@
 
 namespace dataset {
 
-/// Elements [begin, end).
+/// The elements [begin, end).
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -15,11 +15,11 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// Part `index` of `count` elements that are cut in order, in proportion to positive weights. The
-/// parts are disjoint, cover everything and differ from the exact proportion by less than one
+/// Part `index` of `count` elements, which are cut in order and in proportion to positive weights.
+/// The parts are disjoint, cover everything, and differ from the exact proportion by less than one
 /// element.
 Range part_of(std::size_t count, std::span<const int> weights, std::size_t index);
-/// The same with equal weights.
+/// Does the same with equal weights.
 Range part_of(std::size_t count, int parts, int index);
 
 /// Decides which worker trains on which samples.

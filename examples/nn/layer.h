@@ -56,7 +56,7 @@ class Layer {
   virtual void forward(const Activations& at, Mode mode) = 0;
   /// Overwrites `d_in`, `d_in2` and the parameters' gradients.
   virtual void backward(const Activations& at) = 0;
-  /// The layer's parameters, which it owns; the same ones in the same order every time.
+  /// The layer's parameters, which it owns. They are the same ones in the same order every time.
   virtual std::vector<Parameter*> parameters() { return {}; }
 
  protected:

@@ -11,7 +11,7 @@ dnnl::memory::desc activations(std::int64_t batch, const Extent& extent);
 dnnl::memory::desc rows(std::int64_t batch, const Extent& extent);
 /// A one-dimensional array.
 dnnl::memory::desc vector_of(std::int64_t count);
-/// oneDNN's view of memory that someone else owns. oneDNN takes no pointer to const, but writes
+/// oneDNN's view of memory that somebody else owns. oneDNN takes no pointer to const, but writes
 /// only to a primitive's destination.
 dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::stream& stream, const float* data);
 

@@ -10,7 +10,8 @@
 namespace nn {
 namespace {
 
-/// Not a standard distribution: these differ between standard libraries, the generators do not.
+/// This uses no standard distribution. These differ between standard libraries; the generators do
+/// not.
 float uniform(std::mt19937_64& random, float low, float high) {
   constexpr int bits = 24;
   const auto drawn = static_cast<float>(random() >> (64 - bits));

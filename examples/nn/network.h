@@ -72,7 +72,7 @@ class Network {
   Extent extent(Tap tap) const { return tap == 0 ? input_ : nodes_[tap - 1].layer->output(); }
   void append(Node node);
   Activations around(const Node& node);
-  /// Whether a later layer reads there too, and so has written its gradient already.
+  /// Whether a later layer also reads there, and so has already written its gradient.
   bool read_later(Tap tap, std::size_t layer) const { return last_reader_[tap] > layer; }
 
   Context context_;

@@ -35,7 +35,7 @@ class Pooling : public Layer {
   dnnl::pooling_backward backward_;
 };
 
-/// The average of each channel over the whole image, whatever its size.
+/// The average of each channel over the whole image, which may have any size.
 class GlobalPooling : public Pooling {
  public:
   GlobalPooling(const Context& context, const std::string& /*name*/, const Extent& input)

@@ -30,7 +30,7 @@ class SoftmaxLoss {
 
   void resize(std::int64_t batch);
   /// Takes one row of scores and one label for each sample. Writes the loss's gradient to
-  /// `d_scores`; like every gradient here it is summed over samples.
+  /// `d_scores`. Like every gradient here it is summed over samples.
   Score operator()(const float* scores, std::span<const std::uint8_t> labels, float* d_scores);
 
  private:

@@ -5,9 +5,9 @@
 
 namespace nn {
 
-/// The arithmetic of a layer that multiplies by weights and may add a bias; the primitives decide
-/// which product it is. Weights are kept in a plain layout, for that is what ranks exchange. A
-/// primitive that is faster with another layout gets a copy in it.
+/// The arithmetic of a layer that multiplies by weights and may add a bias. The primitives decide
+/// which product it is. Weights are kept in a plain layout, because ranks exchange them in that
+/// layout. A primitive that is faster with another layout gets a copy in it.
 class Weighted {
  public:
   explicit Weighted(dnnl::stream stream) : stream_(std::move(stream)) {}
@@ -25,7 +25,7 @@ class Weighted {
   dnnl::stream stream_;
   dnnl::primitive forward_, backward_data_, backward_weights_;
   dnnl::memory::desc in_, out_, bias_, plain_;
-  /// The layout in which each primitive takes the weights or writes their gradient.
+  /// The layouts in which each primitive takes the weights or writes their gradient.
   dnnl::memory::desc forward_weights_, backward_data_weights_, weights_gradient_;
 };
 

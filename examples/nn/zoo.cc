@@ -33,7 +33,7 @@ void mlp(Network& net, std::int64_t classes) {
   net.add<Dense>("fc3", classes);
 }
 
-/// Padded so that only its two poolings make an image smaller, each by half.
+/// The padding lets only its two poolings make an image smaller, each by half.
 void lenet(Network& net, std::int64_t classes) {
   net.add<Convolution>("conv1", Convolution::Geometry{.channels = 20, .kernel = 5, .padding = 2});
   net.add<Activation>("tanh1", tanh);

@@ -10,7 +10,7 @@ namespace nn {
 
 /// The names that `make_network` knows.
 std::vector<std::string> network_names();
-/// The image extent that a network was designed for. It takes others too.
+/// The extent of the images for which a network was designed. It also takes others.
 Extent usual_image(std::string_view network);
 
 /// A network for images of this extent. Its parameters are still zero. Throws `invalid_argument`

@@ -3,8 +3,8 @@
 
     mpirun -n 4 python examples/python/train_digits.py --kv-store dist_sync_mpi
 
-n workers of batch b learn what one worker of batch n*b learns. All end with the same weights, bit by bit. With
-dist_async servers update the weights by each worker's gradients as they come, at a smaller learning rate.
+n workers with batches of b learn the same as one worker with batches of n*b. All end with the same weights, bit by bit.
+With dist_async, servers update the weights by each worker's gradients as they come, at a smaller learning rate.
 """
 import argparse
 import copy
@@ -14,7 +14,7 @@ import os
 import pathlib
 import time
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy starts threads: workers share the cores
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # set before numpy starts threads, because workers share the cores
 import numpy as np
 
 import tutti
@@ -24,7 +24,7 @@ CLASSES, FILTERS, MOMENTUM = 10, 16, 0.9
 
 
 def read_digits(folder):
-    """Training images and labels, test images and labels. Images are n x 8 x 8, from 0 to 1."""
+    """Returns training images and labels, test images and labels. Images are n x 8 x 8, from 0 to 1."""
     images = np.fromfile(folder / "digits-images-idx3-ubyte", np.uint8)[16:].reshape(-1, 8, 8).astype(np.float32) / 16
     labels = np.fromfile(folder / "digits-labels-idx1-ubyte", np.uint8)[8:]
     if len(images) != len(labels):
@@ -34,7 +34,7 @@ def read_digits(folder):
 
 
 def random_digits(count):
-    """The same, made up, and nothing for a test."""
+    """Returns made-up data in the same form, and no test images."""
     rng = np.random.default_rng(0)
     images = rng.random((count, 8, 8), np.float32)
     return images, rng.integers(CLASSES, size=count), images[:0], np.zeros(0, np.int64)
@@ -51,25 +51,25 @@ class Network:
         self.gradients = [np.zeros_like(weight) for weight in self.weights]
 
     def on_another_device(self):
-        """The same weights, which CPU devices share, with gradients of its own."""
+        """Returns a network with the same weights, which CPU devices share, and with gradients of its own."""
         other = copy.copy(self)
         other.gradients = [np.zeros_like(weight) for weight in self.weights]
         return other
 
     def forward(self, images):
-        """The score of each class. Keeps what `backward` needs."""
+        """Returns the score of each class. Keeps the arrays that `backward` needs."""
         filters, bias, dense, dense_bias = self.weights
         padded = np.pad(images, ((0, 0), (1, 1), (1, 1)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
         self.patches = windows.reshape(len(images), 8, 8, 9)
         maps = np.maximum(self.patches @ filters + bias, 0)
-        # The four pixels that are pooled into one come last but one: n x 4 x 4 x 4 x filters.
+        # The four pixels that are pooled into one are the last axis but one: n x 4 x 4 x 4 x filters.
         self.quads = maps.reshape(-1, 4, 2, 4, 2, FILTERS).transpose(0, 1, 3, 2, 4, 5).reshape(-1, 4, 4, 4, FILTERS)
         self.pooled = self.quads.max(axis=3)
         return self.pooled.reshape(len(images), dense.shape[0]) @ dense + dense_bias
 
     def backward(self, scores, labels, ready):
-        """Sums the gradients of cross-entropy over the batch; `ready(i)` as soon as weight i has its own."""
+        """Sums the gradients of cross-entropy over the batch. Calls `ready(i)` once weight i has its gradient."""
         chances = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
         chances[np.arange(len(labels)), labels] -= 1
@@ -77,7 +77,7 @@ class Network:
         self.gradients[3][:] = chances.sum(axis=0)
         ready(3)
         ready(2)
-        # To the pixel that was the maximum, where the ReLU let it pass.
+        # The gradient goes to the pixel that was the maximum, if the ReLU let it pass.
         back = (chances @ self.weights[2].T).reshape(self.pooled.shape)[:, :, :, None]
         back = back * ((self.quads == self.pooled[:, :, :, None]) & (self.quads > 0))
         back = back.reshape(-1, 4, 4, 2, 2, FILTERS).transpose(0, 1, 3, 2, 4, 5).reshape(-1, FILTERS)
@@ -95,7 +95,7 @@ class OnGpu:
         self.here = arrays
 
     def send(self, i):
-        """The array where the store takes it."""
+        """Returns the array at the place where the store takes it."""
         if self.there is not self.here:
             self.there[i].copy_from(self.here[i])
         return self.there[i]
@@ -111,18 +111,18 @@ def store_updates(kind):
 
 
 def usual_rate(kind):
-    """The learning rate without --lr. Gradients of weights that other workers have changed since bear a smaller one."""
+    """The learning rate without --lr. Smaller with dist_async, where other workers change the weights meanwhile."""
     return 0.01 if store_updates(kind) else 0.05
 
 
 def update(network, i, velocities, batch, lr):
-    """Weight i and its velocity, by the gradient that is the sum over all devices of all workers."""
+    """Updates weight i and its velocity by the gradient, which is the sum over all devices of all workers."""
     velocities[i] = MOMENTUM * velocities[i] + network.gradients[i] / len(batch)
     network.weights[i] -= lr * velocities[i]
 
 
 def train_epoch(kv, networks, gradients, velocities, images, labels, batches, lr):
-    """One step a batch: every device of every worker takes its share, and all take the same step."""
+    """Makes one step for each batch. Every device of every worker takes its share, and all make the same step."""
     served = store_updates(kv.type)
     for batch in batches:
         share = np.array_split(batch, kv.num_workers)[kv.rank]
@@ -131,7 +131,7 @@ def train_epoch(kv, networks, gradients, velocities, images, labels, batches, lr
         def exchange(i):
             for of_device in networks if served else ():
                 of_device.gradients[i] /= len(batch)
-            # At once, while the layers before are still being computed; the first layer is the most urgent.
+            # The exchange begins while the layers before are still computed. The first layer is the most urgent.
             sums[i] = kv.pushpull(i, [of_device.send(i) for of_device in gradients], priority=-i)
 
         *others, last = zip(networks, np.array_split(share, len(networks)))
@@ -140,21 +140,21 @@ def train_epoch(kv, networks, gradients, velocities, images, labels, batches, lr
         network, part = last
         network.backward(network.forward(images[part]), labels[part], exchange)
         for i, weight in enumerate(network.weights):
-            sums[i].wait()  # now gradients[i] is the sum over all devices of all workers, or what servers made of it
+            sums[i].wait()  # now gradients[i] is the sum over all devices of all workers, or the new weight
             gradients[-1].fetch(i)
             if served:
-                weight[:] = network.gradients[i]  # the store has put its weight there
+                weight[:] = network.gradients[i]  # the store has put the new weight there
             else:
                 update(network, i, velocities, batch, lr)
     if served:
-        kv.barrier()  # all have pushed what they push
+        kv.barrier()  # all workers have pushed everything
         kv.pull(list(range(len(network.weights))), network.weights).wait()
 
 
 def train(kv, data, args):
     """Trains, prints, and returns the test accuracy after each epoch."""
     images, labels, test_images, test_labels = data
-    # Each worker begins with other weights, until it has worker 0's.
+    # Each worker begins with other weights, until it gets worker 0's.
     network = Network(np.random.default_rng(args.seed + kv.rank))
     networks = [network] + [network.on_another_device() for _ in range(args.devices - 1)]
     keys = list(range(len(network.weights)))
@@ -235,7 +235,7 @@ def options():
 
 
 def data_for(parser, args):
-    """Nothing for the benchmark. Ends the program where the files are not what they should be."""
+    """Returns the data, or nothing for the benchmark. Ends the program if the files are not as expected."""
     if args.benchmark:
         return None
     try:

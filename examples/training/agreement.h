@@ -5,9 +5,9 @@
 
 namespace training {
 
-/// Throws `invalid_argument`, the same on every rank, if ranks were started with different options
-/// or data sets: they would make different numbers of steps and wait for each other in vain.
-/// Collective, blocks.
+/// Throws `invalid_argument` if ranks were started with different options or data sets. They would
+/// make different numbers of steps, and wait for each other in vain. The error is the same on every
+/// rank. Collective, blocks.
 void check_agreement(const Settings& settings, const dataset::Dataset& data, const Worker& worker,
                      Exchange& exchange);
 

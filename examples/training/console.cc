@@ -21,7 +21,7 @@ std::string target_of(pid_t process, int fd) {
       .string();
 }
 
-/// 0 if it cannot be found out.
+/// The parent process. 0 if it cannot be found out.
 pid_t parent_of(pid_t process) {
   std::ifstream status(fmt::format("/proc/{}/status", process));
   pid_t parent = 0;
@@ -40,9 +40,9 @@ bool is_in_job(pid_t process) {
   return false;
 }
 
-/// Open MPI, and tutti's launcher too, give processes a pseudo-terminal for their output and
-/// forward what they write. So look at where the output of mpirun goes, the first above that is not
-/// in the job.
+/// Whether the output goes to a terminal. Open MPI and tutti's launcher give processes a
+/// pseudo-terminal for their output, and forward it. So this looks where the output of mpirun goes:
+/// the first process above that is not in the job.
 bool leads_to_terminal(int fd) {
   if (isatty(fd) != 1 || std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return isatty(fd) == 1;
   pid_t above = getppid();
@@ -91,8 +91,8 @@ std::string describe(const EpochResult& result) {
 }
 
 Progress::Progress()
-    // Standard output if possible, like the other lines, for lines of two streams may overtake each
-    // other.
+    // Uses standard output if possible, like the other lines, because lines of two streams may
+    // overtake each other.
     : Progress(
           !leads_to_terminal(STDOUT_FILENO) && leads_to_terminal(STDERR_FILENO) ? stderr : stdout,
           leads_to_terminal(STDOUT_FILENO) || leads_to_terminal(STDERR_FILENO), Clock::now()) {}

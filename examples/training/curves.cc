@@ -30,7 +30,7 @@ nlohmann::json to_json(const EpochResult& result) {
   return json;
 }
 
-/// The exit status, or -1 if the program could not be started.
+/// Runs a program. Returns its exit status, or -1 if it could not be started.
 int run(std::vector<std::string> words) {
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
@@ -88,7 +88,7 @@ void write_json(const fs::path& file, const Settings& settings, const History& h
 }
 
 void draw(const fs::path& json, const fs::path& image) {
-  constexpr int no_matplotlib = 3;  // as plot_curves.py exits
+  constexpr int no_matplotlib = 3;  // the exit status of plot_curves.py
   const std::array scripts{fs::path(TUTTI_EXAMPLES_SCRIPTS),
                            fs::path(TUTTI_EXAMPLES_SCRIPTS_INSTALLED)};
   const fs::path script = scripts[fs::exists(scripts[0] / "plot_curves.py") ? 0 : 1];

@@ -8,7 +8,7 @@
 
 namespace training {
 
-/// The results that are kept of a run.
+/// The results of a run that are kept.
 struct History {
   std::vector<EpochResult> epochs{};
   int workers = 1;
@@ -19,8 +19,8 @@ struct History {
   std::string weights_sha256{};
 };
 
-/// Throws `invalid_argument` unless a file can be created there. Called before hours of training.
-/// Leaves no file behind.
+/// Throws `invalid_argument` unless a file can be created there. It is called before hours of
+/// training. Leaves no file behind.
 void check_writable(const std::filesystem::path& file);
 /// Throws `internal` if the file cannot be written.
 void write_json(const std::filesystem::path& file, const Settings& settings,

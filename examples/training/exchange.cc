@@ -81,7 +81,7 @@ void Exchange::wait_gradients(std::size_t layer) {
 
 void Exchange::settle_weights() {
   if (!store_updates_) return;
-  store_.barrier();  // all have pushed what they push
+  store_.barrier();  // now all workers have pushed everything
   for (const Layer& layer : layers_) {
     if (layer.keys.empty()) continue;
     store_.pull(layer.keys, layer.stored_values).wait();
@@ -89,7 +89,7 @@ void Exchange::settle_weights() {
   }
 }
 
-/// An asynchronous store would update by what is pushed.
+/// A sum by pushes would not do: an asynchronous store would update its value by them.
 void Exchange::sum_by_broadcasts(const std::string& name, std::span<double> numbers) {
   const std::vector<double> own(numbers.begin(), numbers.end());
   std::fill(numbers.begin(), numbers.end(), 0.0);

@@ -13,17 +13,18 @@ namespace training {
 /// All communication of a worker with the others, over a store.
 class Exchange {
  public:
-  /// With a GPU the store gets weights and gradients that lie there. They are copied there and
-  /// back, for the layers compute on the CPU.
+  /// With a GPU, the store gets weights and gradients that lie there. They are copied there and
+  /// back, because the layers compute on the CPU.
   Exchange(tutti::KVStore& store, const Worker& worker, std::optional<int> gpu);
 
   /// Gives rank 0's weights to every device of every rank. Collective, blocks.
   void broadcast_weights();
-  /// Starts to sum a layer's gradients over all devices and ranks; in an asynchronous store over
-  /// the devices, and the store updates the weights by them. The nearer a layer is to the input,
-  /// the sooner the next step needs it, so the higher is its priority.
+  /// Starts to sum a layer's gradients over all devices and ranks. In an asynchronous store it sums
+  /// over the devices, and the store updates the weights by the sum. A layer that is nearer to the
+  /// input is needed sooner in the next step, so its priority is higher.
   void push_gradients(std::size_t layer);
-  /// Blocks until the gradients of that layer, pushed before, are summed, or the weights updated.
+  /// Blocks until the gradients of that layer, which were pushed before, are summed, or the weights
+  /// are updated.
   void wait_gradients(std::size_t layer);
   /// In an asynchronous store: blocks until all ranks have called it, then takes its weights, so
   /// that all ranks have the same.
@@ -36,14 +37,14 @@ class Exchange {
   bool store_updates() const { return store_updates_; }
   int rank() const { return store_.rank(); }
   int ranks() const { return store_.num_workers(); }
-  /// Bytes of gradients summed since the start, one device's copy each.
+  /// The bytes of gradients that were summed since the start. Each device's copy counts once.
   std::size_t gradient_bytes() const { return store_.counters().bytes_reduced - other_bytes_; }
 
  private:
   struct Layer {
     std::vector<tutti::Key> keys;
     std::vector<tutti::Values> values, gradients;  ///< by key, then by device
-    /// The store gets these in their place: the same tensors, or others on the GPU.
+    /// The tensors that the store gets: the same ones, or others on the GPU.
     std::vector<tutti::Values> stored_values, stored_gradients;
     tutti::Pending pending;
   };

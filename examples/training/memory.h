@@ -12,7 +12,7 @@ std::size_t memory_share(const tutti::KVStore& store);
 
 /// Throws `invalid_argument` if a batch of `--batch-size` does not fit into `share` bytes, and says
 /// which size would. Otherwise the system would refuse memory, or kill a process, much later.
-/// `images`: how many a worker holds for each sample of its batch.
+/// `images` is the number that a worker holds for each sample of its batch.
 void check_memory(const Settings& settings, const nn::Extent& image, std::size_t images,
                   std::size_t share);
 

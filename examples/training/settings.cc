@@ -100,7 +100,7 @@ void add_output(CLI::App& app, Settings& settings) {
   app.add_option("--json", settings.json, "write the run's numbers into this file");
 }
 
-/// "0"; MXNet's programs take lists, such as "0,1".
+/// Reads "0". MXNet's programs take lists, such as "0,1".
 int gpu_named(const std::string& text) {
   using enum tutti::ErrorCode;
   int number = 0;

@@ -26,13 +26,13 @@ struct Settings {
   std::filesystem::path json;  ///< empty: none
 };
 
-/// The learning rate that a type of store bears with the other defaults. An asynchronous one
-/// applies gradients of weights that other workers have changed since, and learns nothing at the
-/// rate of the others.
+/// The learning rate at which training with this type of store and the other defaults is stable. An
+/// asynchronous store applies gradients of weights that other workers have changed since, and
+/// learns nothing at the usual rate.
 double usual_rate(std::string_view kv_store);
 
-/// Reads the command line. Returns nothing if there is nothing left to do (--help). Throws
-/// `invalid_argument`, which suggests the nearest name for a misspelt option, and `unsupported`.
+/// Reads the command line. Returns nothing if nothing is left to do (--help). Throws `unsupported`,
+/// and `invalid_argument`, which suggests the most similar name for a misspelt option.
 std::optional<Settings> parse(int argc, const char* const* argv);
 
 }  // namespace training

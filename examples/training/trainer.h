@@ -26,8 +26,8 @@ struct EpochResult {
 /// Trains in step with the other workers of the exchange.
 class Trainer {
  public:
-  /// Called before the first step of training or testing, and after each step, with the number of
-  /// steps done and the worker's own score so far.
+  /// Called before the first step of training or testing, and after each step. It gets the number
+  /// of steps that are done, and the worker's own score up to now.
   using OnStep = std::function<void(bool testing, std::size_t step, std::size_t steps,
                                     const nn::Score& score)>;
 

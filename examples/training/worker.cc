@@ -78,8 +78,8 @@ nn::Score Worker::compute(const dataset::Images& images, std::span<const std::ui
     if (device.labels.empty()) continue;
     score += device.network.forward(device.labels, nn::Mode::training);
   }
-  // Layer by layer over all devices, not device by device, so that the last layers' gradients
-  // travel while the first layers' are computed.
+  // The loop goes layer by layer over all devices, and not device by device. So the last layers'
+  // gradients travel while the first layers' are computed.
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     backward(layer);
     if (!layers_[layer].empty()) ready(layer);

@@ -48,12 +48,12 @@ class Worker {
   Worker(const Plan& plan, std::uint64_t seed);
 
   std::size_t layer_count() const { return layers_.size(); }
-  /// The parameters of a layer; empty for one without.
+  /// The parameters of a layer. Empty for a layer without any.
   const std::vector<Shared>& layer(std::size_t index) const { return layers_[index]; }
   std::size_t weight_count() const;
 
-  /// Forward and backward over a batch, which may be empty. Calls `ready` for each layer that has
-  /// parameters, the last one first, once its gradients are there on all devices.
+  /// Runs forward and backward over a batch, which may be empty. For each layer that has
+  /// parameters, the last one first, calls `ready` once its gradients are there on all devices.
   nn::Score compute(const dataset::Images& images, std::span<const std::uint32_t> batch,
                     const std::function<void(std::size_t layer)>& ready);
   /// Divides a layer's gradients by a number of samples.

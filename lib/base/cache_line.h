@@ -3,7 +3,7 @@
 
 namespace tutti::base {
 
-/// Bytes of a cache line. Words that different ranks write lie at least this far apart, which
+/// The bytes of a cache line. Words that different ranks write lie at least this far apart, which
 /// avoids false sharing.
 inline constexpr std::size_t cache_line = 64;
 

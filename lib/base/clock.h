@@ -3,7 +3,7 @@
 
 namespace tutti::base {
 
-/// Monotonic time; durations keep their unit in the type.
+/// Monotonic time. Durations keep their unit in the type.
 using Clock = std::chrono::steady_clock;
 
 inline double in_seconds(Clock::duration time) {

@@ -69,7 +69,7 @@ Completion::Completion(std::size_t parts, What what, std::weak_ptr<Driver> drive
 Completion::~Completion() {
   const Lock lock(mutex_);
   if (!error_ || error_seen_) return;
-  // The loss that ended the store has been logged; its calls need not log it again.
+  // The loss that ended the store has been logged. Its calls need not log it again.
   const auto level = ends_store(error_) ? spdlog::level::debug : spdlog::level::warn;
   log().log(level, "{} failed and nobody waited: {}", what(), text_of(error_));
 }
@@ -103,8 +103,8 @@ bool Completion::settle(std::exception_ptr error) {
 void Completion::call_back() {
   const CallbackScope scope;
   Lock lock(mutex_);
-  // Callbacks run one after the other and in order, also those added meanwhile. A callback keeps
-  // its place in the list until it has run, so that `then` appends behind it.
+  // Callbacks run one after the other and in order, even those that are added meanwhile. A callback
+  // keeps its place in the list until it has run, so that `then` appends behind it.
   while (!callbacks_.empty()) {
     Callback callback = std::move(callbacks_.front());
     const std::exception_ptr outcome = error_;

@@ -10,7 +10,7 @@
 namespace tutti::base {
 namespace {
 
-// Not a private futex: the word may be shared between processes.
+// The futex is not private, because processes may share the word.
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* limit, std::uint32_t listeners) {
   return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, limit,

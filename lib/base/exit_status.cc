@@ -11,7 +11,7 @@ namespace {
 std::atomic<pid_t> failed{0};
 
 void leave(int status, void* /*unused*/) {
-  // glibc takes an exit within an exit: the other handlers still run, and get this status.
+  // glibc allows an exit within an exit. The other handlers still run, and get this status.
   if (status == 0 && failed == ::getpid()) std::exit(EXIT_FAILURE);
 }
 

@@ -5,8 +5,8 @@
 
 namespace tutti::base {
 
-/// Why another user may have changed this file or folder, such as "it belongs to user 1000, and
-/// this process runs as user 0; ...", and what to do. Empty: nobody but root may.
+/// Says why another user may have changed this file or folder, and what to do: "it belongs to user
+/// 1000, and this process runs as user 0; ...". Empty if only this user and root may change it.
 std::string exposure(const struct stat& status);
 
 }  // namespace tutti::base

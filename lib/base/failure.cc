@@ -9,7 +9,8 @@
 namespace tutti::base {
 namespace {
 
-/// For errors that say that something is used up: the limit, and what to raise. Empty for others.
+/// For errors which say that a resource is used up: the limit, and what to raise. Empty for other
+/// errors.
 std::string advice(int number) {
   rlimit files{};
   switch (number) {
@@ -35,7 +36,8 @@ Error system_failure(const std::string& what) {
 }
 
 Error system_failure(const std::string& what, int number) {
-  // By fmt, which is not built for a sanitizer: that one's check of the call needs a descriptor.
+  // This uses fmt, which is not built for a sanitizer. The sanitizer's check of the call would need
+  // a descriptor.
   fmt::memory_buffer said;
   fmt::format_system_error(said, number, ("cannot " + what).c_str());
   return {ErrorCode::internal, fmt::to_string(said) + advice(number)};

@@ -15,18 +15,18 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-/// An `internal` error: "cannot <what>: <strerror(errno)>". If files or memory have run out it also
-/// says which limit to raise. Call it right after the failed system call.
+/// An `internal` error: "cannot <what>: <strerror(errno)>". If files or memory have run out, it
+/// also says which limit to raise. Call it right after the failed system call.
 Error system_failure(const std::string& what);
-/// The same for functions that return the error number instead of setting errno.
+/// Does the same for functions that return the error number instead of setting errno.
 Error system_failure(const std::string& what, int number);
 
-/// The same error, with its key and ranks, in other words.
+/// The same error in other words. It keeps its key and ranks.
 Error reworded(const Error& error, const std::string& message);
 
 /// Throws `internal` with the name of the broken invariant.
 [[noreturn]] void report_broken(const char* invariant);
-/// Checks an invariant of tutti itself, not of its user.
+/// Checks an invariant of tutti itself, and not an argument of its user.
 inline void check(bool holds, const char* invariant) {
   if (!holds) [[unlikely]]
     report_broken(invariant);

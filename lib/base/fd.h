@@ -3,7 +3,7 @@
 
 namespace tutti::base {
 
-/// Owns a file descriptor; closes it when destroyed.
+/// Owns a file descriptor, and closes it when destroyed.
 class Fd {
  public:
   Fd() = default;
@@ -22,7 +22,7 @@ class Fd {
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
   void reset();
-  /// A second descriptor of the same file. Throws `internal`.
+  /// Returns a second descriptor of the same file. Throws `internal`.
   Fd duplicate() const;
 
  private:

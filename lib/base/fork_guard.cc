@@ -7,7 +7,8 @@
 namespace tutti::base {
 namespace {
 
-// Process-wide, because pthread_atfork handlers can neither be removed nor get an argument.
+// The counter belongs to the process, because pthread_atfork handlers can neither be removed nor
+// get an argument.
 std::atomic<unsigned>& generation() {
   static std::atomic<unsigned> count{0};
   static const int registered =

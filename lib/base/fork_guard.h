@@ -3,8 +3,9 @@
 
 namespace tutti::base {
 
-/// Tells whether this process is a forked child of the one that made the guard: the store's threads
-/// do not exist there. One pthread_atfork handler a process counts the forks; a check is one load.
+/// Tells whether this process is a forked child of the one that made the guard. The store's threads
+/// do not exist in a child. One pthread_atfork handler in each process counts the forks. A check is
+/// one load.
 class ForkGuard {
  public:
   ForkGuard();

@@ -10,13 +10,13 @@
 namespace tutti::base {
 namespace {
 
-/// From here on a store's tables are some MiB.
+/// From this number of keys on, a store's tables take some MiB.
 constexpr std::size_t many_keys = 4096;
 
-/// While it lives, this is the last block of the calling thread's arena. malloc_trim returns free
-/// memory before a used block, but not behind the last one. To be the last, the constructor takes
-/// all memory that is free before it, and touches one page of each block. If memory is short, the
-/// block is not at the end, and less memory is returned.
+/// As long as it lives, this is the last block of the calling thread's arena. malloc_trim returns
+/// free memory that lies before a used block, but not the memory behind the last one. To be the
+/// last, the constructor takes all free memory before it, and touches one page of each block. If
+/// memory is short, the block is not at the end, and less memory is returned.
 class LastBlock {
  public:
   LastBlock() noexcept {
@@ -33,19 +33,21 @@ class LastBlock {
   LastBlock& operator=(const LastBlock&) = delete;
 
  private:
-  /// Linked, so that to keep them takes no memory of its own.
+  /// The blocks are linked, so that keeping them takes no memory of its own.
   struct Block {
     Block* before = nullptr;
   };
 
-  /// The free memory of all arenas, which mallinfo2 counts, holds fewer: the last one is behind it.
+  /// The number of blocks that surely suffices. The free memory of all arenas, which mallinfo2
+  /// counts, holds fewer. The last block is behind it.
   static std::size_t most_blocks() noexcept {
     return std::min(::mallinfo2().fordblks, most_free) / bytes + 1;
   }
 
-  /// Smaller than a block for which malloc asks the system.
+  /// A block is smaller than those for which malloc asks the system.
   static constexpr std::size_t bytes = std::size_t{96} << 10;
-  /// An arena's free end has at most 64 MiB, and so have holes that growing tables have left.
+  /// The free end of an arena has at most 64 MiB, and so do the holes that growing tables have
+  /// left.
   static constexpr std::size_t most_free = std::size_t{128} << 20;
 
   Block* last_ = nullptr;

@@ -3,14 +3,15 @@
 
 namespace tutti::base {
 
-/// This machine's name; "?" where the system does not say.
+/// This machine's name. "?" if the system does not tell it.
 std::string host_name();
 
-/// Equal for the processes of one host, whatever the host's name is, and different for any two
-/// hosts: the boot and the network name space. The host's name where the system does not say.
+/// Equal for the processes of one host, whatever the host calls itself, and different for any two
+/// hosts: the boot and the network name space. The host's name if the system does not tell these.
 std::string host_identity();
 
-/// The processor's name as the kernel has it, else its architecture, such as "aarch64".
+/// The processor's name as the kernel has it. If the kernel has none, the architecture, such as
+/// "aarch64".
 std::string processor_name();
 
 }  // namespace tutti::base

@@ -9,7 +9,7 @@
 namespace tutti::base {
 namespace {
 
-/// MADV_COLLAPSE, which glibc 2.36 does not define. Unlike MADV_HUGEPAGE it works on shared memory
+/// MADV_COLLAPSE, which glibc 2.36 does not define. Unlike MADV_HUGEPAGE, it works on shared memory
 /// even if /sys/kernel/mm/transparent_hugepage/shmem_enabled says never.
 constexpr int collapse = 25;
 /// The kernel returns EAGAIN while another process happens to hold a page.

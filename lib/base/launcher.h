@@ -4,14 +4,14 @@
 
 namespace tutti::base {
 
-/// The environment variables by which a launcher tells a process how many it started, and which one
-/// this is. Each launcher sets both.
+/// The environment variables in which a launcher tells a process how many processes it started, and
+/// which one this is. Each launcher sets both.
 struct LauncherVariables {
   std::string_view size;
   std::string_view rank;
 };
 
-/// Open MPI's first, for it sets some of the others' too.
+/// Open MPI's come first, because Open MPI sets some of the others', too.
 inline constexpr auto launcher_variables = std::to_array<LauncherVariables>({
     {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
     {"PMI_SIZE", "PMI_RANK"},                  // MPICH, Intel MPI, srun --mpi=pmi2

@@ -21,7 +21,7 @@ namespace {
 
 static_assert(static_cast<int>(LogLevel::critical) == SPDLOG_LEVEL_CRITICAL);
 
-/// Writes an event's text as one line, whatever keys, paths and peers put into it.
+/// Writes an event's text as one line, whatever keys, paths and addresses it contains.
 class OneLine : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& event, const std::tm& /*time*/,
@@ -34,7 +34,7 @@ class OneLine : public spdlog::custom_flag_formatter {
   }
 };
 
-/// `source`: the name of this process in every line.
+/// `source` names this process in every line.
 std::unique_ptr<spdlog::formatter> line_format(const std::string& source) {
   auto format = std::make_unique<spdlog::pattern_formatter>();
   format->add_flag<OneLine>('*');
@@ -42,7 +42,7 @@ std::unique_ptr<spdlog::formatter> line_format(const std::string& source) {
   return format;
 }
 
-/// Where events go: to the program's own log where it takes them, else to stderr.
+/// The place to which events go: the program's own log if it takes them, and otherwise stderr.
 class Outlet : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& event) override {
@@ -62,7 +62,7 @@ class Outlet : public spdlog::sinks::sink {
   }
 
  private:
-  /// In a forked child the mutex may be held by a thread that is not there.
+  /// In a forked child a thread that does not exist there may hold the mutex.
   bool is_taken(const spdlog::details::log_msg& event) TUTTI_EXCLUDES(mutex_) {
     if (taken_in_ != ::getpid()) return false;
     const std::string text = printable({event.payload.data(), event.payload.size()});
@@ -78,7 +78,7 @@ class Outlet : public spdlog::sinks::sink {
 };
 
 const std::shared_ptr<Outlet>& outlet() {
-  // Never destroyed: exit handlers may log.
+  // The object is never destroyed, because exit handlers may log.
   static auto* const only = new auto(std::make_shared<Outlet>());
   return *only;
 }
@@ -94,7 +94,7 @@ std::shared_ptr<spdlog::logger> make_logger() {
 }  // namespace
 
 spdlog::logger& log() {
-  // Never destroyed: exit handlers may log.
+  // The object is never destroyed, because exit handlers may log.
   static auto* const logger = new std::shared_ptr<spdlog::logger>(make_logger());
   return **logger;
 }

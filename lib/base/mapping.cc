@@ -31,8 +31,8 @@ std::optional<std::size_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-/// Limit minus usage of one control group. Page cache that could be dropped counts as used, which
-/// errs on the safe side.
+/// The limit of one control group minus its usage. Page cache that could be dropped counts as used,
+/// which errs on the safe side.
 std::size_t room_in_group(const std::string& limit, const std::string& usage) {
   const auto most = read_number(limit);
   const auto used = read_number(usage);
@@ -82,7 +82,7 @@ Error unmappable(std::size_t bytes) {
                   bytes));
 }
 
-/// A container's seccomp filter may refuse the call; the kernel's own word does not say so.
+/// A container's seccomp filter may refuse the call. The kernel's own text does not say so.
 Error uncreatable(const std::string& label) {
   const int number = errno;
   Error error = system_failure("create shared memory for " + label, number);
@@ -115,7 +115,7 @@ std::size_t available_memory() {
 }
 
 Fd create_memory_file(const std::string& label, std::size_t bytes) {
-  // Above this limit ftruncate does not fail but kills the process (SIGXFSZ).
+  // Above this limit ftruncate does not fail, but kills the process (SIGXFSZ).
   rlimit largest_file{};
   ::getrlimit(RLIMIT_FSIZE, &largest_file);
   if (bytes > largest_file.rlim_cur) {
@@ -130,7 +130,7 @@ Fd create_memory_file(const std::string& label, std::size_t bytes) {
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     throw system_failure(fmt::format("size the shared memory for {} to {} bytes", label, bytes));
   }
-  // If one process made the file shorter, others would die of that.
+  // If one process made the file shorter, the others would die of a SIGBUS.
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
     throw system_failure("keep the size of the shared memory for " + label);
   }
@@ -150,8 +150,8 @@ void check_available(std::size_t bytes, std::string_view remedy) {
 
 void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return;
-  // Checked first: above a control group's limit posix_fallocate does not fail but brings the OOM
-  // killer.
+  // This is checked first, because above a control group's limit posix_fallocate does not fail, but
+  // brings the OOM killer.
   check_available(bytes);
   const int result =
       ::posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
@@ -161,7 +161,7 @@ void reserve(const Fd& file, std::size_t offset, std::size_t bytes) {
 }
 
 Mapping::Mapping(const Fd& file, std::size_t bytes) : size_(bytes) {
-  // Pages beyond the end of a file can be mapped, but touching them is a SIGBUS.
+  // Pages beyond the end of a file can be mapped, but touching them raises a SIGBUS.
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw system_failure("look at shared memory");
   if (static_cast<std::size_t>(status.st_size) != bytes) {

@@ -13,21 +13,21 @@ namespace tutti::base {
 /// Creates an anonymous file in memory (a memfd). Processes share it by passing its descriptor, so
 /// it has no name and needs no clean-up.
 ///
-/// `bytes` may be far more than the machine has: a page takes memory only once it is reserved or
-/// touched. Call `reserve` before touching pages: a shortage is then an error and not a SIGBUS.
-/// Throws `internal`.
+/// `bytes` may be far more than the machine has, because a page takes memory only once it is
+/// reserved or touched. Call `reserve` before touching pages: then a shortage is an error and not a
+/// SIGBUS. Throws `internal`.
 Fd create_memory_file(const std::string& label, std::size_t bytes);
 
 /// Throws `internal` if the machine, or the control group of this process, has less than `bytes` of
-/// memory left. `remedy` stands before other advice, as "ask for less, ".
+/// memory left. `remedy` stands before other advice: "ask for less, ".
 void check_available(std::size_t bytes, std::string_view remedy = "");
 
 /// Allocates the pages of [offset, offset + bytes), in the memory next to this thread's processor.
-/// Throws as `check_available`.
+/// Throws the same error as `check_available`.
 void reserve(const Fd& file, std::size_t offset, std::size_t bytes);
 
-/// Bytes that this process may still allocate: the smaller of MemAvailable and what its control
-/// groups allow.
+/// The bytes that this process may still allocate: the smaller one of MemAvailable and the room in
+/// its control groups.
 std::size_t available_memory();
 
 /// Owns a shared, writable mapping of a whole memory file. It is left out of core dumps. If a huge
@@ -36,7 +36,7 @@ std::size_t available_memory();
 class Mapping {
  public:
   Mapping() = default;
-  /// Throws `internal`, also if the file has another size.
+  /// Throws `internal`, even if only the size of the file differs.
   Mapping(const Fd& file, std::size_t bytes);
   ~Mapping();
   Mapping(Mapping&& other) noexcept;
@@ -51,11 +51,11 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-/// Maps a memory file into this process. Tests whose ranks are threads replace it by one that
-/// shares mappings.
+/// Maps a memory file into this process. Tests whose ranks are threads replace it by a function
+/// that shares mappings.
 using Mapper = std::function<std::shared_ptr<Mapping>(const Fd& file, std::size_t bytes)>;
 
-/// The usual Mapper: a new mapping for each call. Throws `internal`.
+/// The usual Mapper makes a new mapping for each call. Throws `internal`.
 std::shared_ptr<Mapping> map_file(const Fd& file, std::size_t bytes);
 
 }  // namespace tutti::base

@@ -7,7 +7,7 @@
 namespace tutti::base {
 namespace {
 
-/// A bit for the level of each mutex that this thread holds.
+/// One bit for the level of each mutex that this thread holds.
 thread_local unsigned held = 0;
 
 [[noreturn]] void report_order(int held_level, int level) {

@@ -35,7 +35,7 @@ constexpr bool checks_lock_order = true;
 /// higher levels.
 class LockOrder {
  public:
-  /// Ends the process if this breaks the order, and says which two levels they are.
+  /// If this breaks the order, says which two levels are involved and ends the process.
   static void enter(int level);
   static void leave(int level);
 };
@@ -86,7 +86,7 @@ class TUTTI_SCOPED_CAPABILITY Lock {
 class CondVar {
  public:
   void notify_all() { cv_.notify_all(); }
-  /// False: the deadline passed.
+  /// Returns false if the deadline passed.
   bool wait_until(Lock& lock, Clock::time_point deadline) {
     std::unique_lock<std::mutex> held(lock.mutex_.mutex_, std::adopt_lock);
     const bool in_time = cv_.wait_until(held, deadline) == std::cv_status::no_timeout;

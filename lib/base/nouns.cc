@@ -163,7 +163,7 @@ Shard shard(std::size_t count, int rank, int size) {
                 fmt::format("rank {} has no shard: the ranks are 0 to {}", rank, size - 1));
   }
   const auto n = static_cast<std::size_t>(size);
-  // floor(count * r / n), without the product that may not fit.
+  // This is floor(count * r / n), without the product, which may not fit.
   const auto boundary = [&](std::size_t r) { return count / n * r + count % n * r / n; };
   const auto r = static_cast<std::size_t>(rank);
   return {boundary(r), boundary(r + 1)};

@@ -19,7 +19,7 @@ void raise_most_open_files() {
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/// The kernel gives the lowest number that is free, so all below are in use.
+/// The kernel gives the lowest free number, so all lower numbers are in use.
 bool is_among_last(const Fd& newest, std::size_t kept) {
   const auto most = most_open_files();
   return most && static_cast<std::size_t>(newest.get()) + kept >= *most;

@@ -5,10 +5,10 @@
 
 namespace tutti::base {
 
-/// How many files and sockets this process may have open. None: as many as it likes.
+/// How many files and sockets this process may have open. None if there is no limit.
 std::optional<std::size_t> most_open_files();
-/// Raises that as far as it may be raised. For a process that is tutti's own: a program may use
-/// select(), which knows no descriptor above 1023.
+/// Raises that limit to its maximum. For a process that is tutti's own: a program may use select(),
+/// which knows no descriptor above 1023.
 void raise_most_open_files();
 /// Whether fewer than `kept` descriptors were left when this one was made.
 bool is_among_last(const Fd& newest, std::size_t kept);

@@ -11,7 +11,7 @@ namespace tutti::base {
 /// stream only knows that a write failed, and later calls overwrite errno.
 class OutputFile : public std::ostream {
  public:
-  /// `file`: open for writing, with its offset where the text begins.
+  /// `file` is open for writing. Its offset is where the text begins.
   explicit OutputFile(Fd file);
 
   /// Writes the buffered bytes and closes the file. Returns the errno of the first failure, or 0 if

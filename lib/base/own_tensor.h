@@ -3,8 +3,8 @@
 
 namespace tutti::base {
 
-/// A tensor in memory of its own, aligned to a cache line, with any contents. Throws `internal`
-/// when there is no memory.
+/// Returns a tensor with memory of its own, aligned to a cache line. Its contents are arbitrary.
+/// Throws `internal` if there is no memory.
 Tensor own_tensor(const Shape& shape, DType dtype);
 
 }  // namespace tutti::base

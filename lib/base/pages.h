@@ -5,7 +5,7 @@
 
 namespace tutti::base {
 
-/// Bytes of a page of memory: a power of two.
+/// The bytes of a page of memory: a power of two.
 inline std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return bytes;

@@ -10,7 +10,7 @@
 
 namespace tutti::base {
 
-/// The occasion of a wait, as its errors name it.
+/// The occasion of a wait, in the words of its errors.
 struct Occasion {
   std::string_view when{};    ///< "while the store was created"; may be empty
   std::string_view advice{};  ///< for a wait that was too short; may be empty
@@ -26,7 +26,7 @@ struct Patience {
   void look_now() const {
     if (look) look();
   }
-  /// The time until which to sleep: then `look_now` is due again.
+  /// The time until which to sleep. Then `look_now` is due again.
   Clock::time_point next_look() const {
     constexpr auto often = std::chrono::milliseconds(20);
     return look ? std::min(deadline, Clock::now() + often) : deadline;

@@ -4,11 +4,11 @@
 
 namespace tutti::base {
 
-/// A folder of a file system. Names are looked up in the folder that was opened, whatever becomes
-/// of its path. A file that another user may have changed is not opened.
+/// A folder of a file system. Names are looked up in the folder that was opened, even if its path
+/// changes. A file that another user may have changed is not opened.
 class PosixDisk : public Disk {
  public:
-  /// `path`: for messages; `mode`: of the files that it makes, before the umask.
+  /// `path` is for messages. `mode` is the mode of the files that it makes, before the umask.
   PosixDisk(const std::string& path, Fd folder, mode_t mode);
 
   const Fd& folder() const { return folder_; }
@@ -25,11 +25,11 @@ class PosixDisk : public Disk {
   const mode_t mode_;
 };
 
-/// Puts the names in a folder onto the disk, where its file system knows how. False: the system
-/// refuses, and errno says why. Blocks.
+/// Writes the names in a folder to the disk, if its file system can do that. Returns false if the
+/// system refuses, and errno says why. Blocks.
 bool sync_names(const Fd& folder);
 
-/// The file at this path. Throws `invalid_argument` where there is none.
+/// Opens the file at this path. Throws `invalid_argument` if there is none.
 std::unique_ptr<ReadableFile> open_to_read(const std::string& path);
 
 }  // namespace tutti::base

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t longest_name = 128;
 constexpr std::string_view left_out = "...";
 
-/// The most bytes that a UTF-8 character has after its first: a cut moves by no more.
+/// The most bytes of a UTF-8 character after its first byte. A cut moves by no more.
 constexpr std::size_t most_cut_off = 3;
 
 bool continues_character(char byte) {

@@ -13,7 +13,7 @@ namespace tutti::base {
 
 Fd watch_process(pid_t process) {
   static std::atomic<bool> was_said{false};
-  // glibc 2.36 declares pidfd_open for C alone.
+  // glibc 2.36 declares pidfd_open only for C.
   Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   const int error = errno;
   if (!watched && error != ESRCH && !was_said.exchange(true)) {

@@ -5,9 +5,10 @@
 
 namespace tutti::base {
 
-/// A descriptor (a pidfd) that is readable when the process has ended. None where the process has
-/// ended already (errno is ESRCH), and where the kernel or a container's filter refuses
-/// pidfd_open, which is logged once a process with what to do. Callers go on without.
+/// Returns a descriptor (a pidfd) that becomes readable when the process has ended. Returns none if
+/// the process has already ended (errno is ESRCH), or if the kernel or a container's filter refuses
+/// pidfd_open. A refusal is logged once for each process, with advice. Callers go on without the
+/// descriptor.
 Fd watch_process(pid_t process);
 
 }  // namespace tutti::base

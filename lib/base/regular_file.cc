@@ -18,7 +18,7 @@ RegularFile opened(int folder, const std::string& path, int flags) {
   const int follow = (flags & O_NOFOLLOW) != 0 ? AT_SYMLINK_NOFOLLOW : 0;
   const int found =
       file ? ::fstat(file.get(), &status) : ::fstatat(folder, path.c_str(), &status, follow);
-  // The errno of a pipe or a link, "No such device" or "Too many levels", would mislead.
+  // The errno of a pipe or a link, "No such device" or "Too many levels", would be misleading.
   if (found == 0 && !S_ISREG(status.st_mode) && (file || error != EISDIR)) {
     return {{}, "it is no regular file"};
   }

@@ -8,8 +8,8 @@
 
 namespace tutti::base {
 
-/// A pool of objects that are reused, because they keep the memory that they have allocated. It
-/// holds as many as were ever in use at once. Thread-safe.
+/// A pool of objects that are used again, because they keep the memory that they have allocated. It
+/// holds as many objects as were ever in use at the same time. Thread-safe.
 template <typename T>
 class Spares {
  public:
@@ -17,7 +17,7 @@ class Spares {
   std::unique_ptr<T> take() TUTTI_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     if (spares_.empty()) {
-      // Reserved here, so that `give_back` cannot fail.
+      // The room is reserved here, so that `give_back` cannot fail.
       spares_.reserve(++made_);
       return std::make_unique<T>();
     }
@@ -30,7 +30,7 @@ class Spares {
     const Lock lock(mutex_);
     spares_.push_back(std::move(object));
   }
-  /// Takes all objects out of the pool that nobody uses.
+  /// Takes all unused objects out of the pool.
   std::vector<std::unique_ptr<T>> take_all() TUTTI_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     std::vector<std::unique_ptr<T>> all(std::make_move_iterator(spares_.begin()),

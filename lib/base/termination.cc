@@ -17,7 +17,7 @@ Termination::Termination() {
 }
 
 Termination::~Termination() {
-  // One that was seen is not to end the process once more.
+  // A signal that was seen must not end the process once more.
   take();
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }

@@ -13,8 +13,8 @@ namespace tutti::base {
 namespace {
 
 /// All signals except those that a thread's own fault raises. If those were blocked, the kernel
-/// would kill the process without calling the program's handlers (a sanitizer's, a crash
-/// reporter's).
+/// would kill the process without calling the program's handlers, for example those of a sanitizer
+/// or a crash reporter.
 sigset_t signals_of_others() {
   sigset_t set;
   sigfillset(&set);

@@ -8,9 +8,9 @@
 
 namespace tutti::base {
 
-/// A named thread that its destructor joins; its owner must make the function return before.
-/// Signals are blocked in it, for they belong to the program's own threads. Only signals for its
-/// own faults (such as SIGSEGV) reach the program's handlers.
+/// A named thread. The destructor joins it, and the owner must make the function return before.
+/// Signals are blocked in it, because they belong to the program's own threads. Only signals of its
+/// own faults, such as SIGSEGV, reach the program's handlers.
 class NamedThread {
  public:
   NamedThread() = default;
@@ -28,7 +28,8 @@ class NamedThread {
   void join() {
     if (thread_.joinable()) thread_.join();
   }
-  /// A forked child, where the thread does not exist, calls it. Forgets the thread without joining.
+  /// A forked child calls this, because the thread does not exist there. It forgets the thread
+  /// without joining.
   void abandon() {
     // Detaching is not safe: the child may have a new thread with the same pthread_t. A std::thread
     // owns nothing else, so overwriting it leaks nothing.
@@ -41,10 +42,10 @@ class NamedThread {
 };
 
 /// From now on timed sleeps of the calling thread end on time. By default Linux may end them 50 us
-/// late, to wake several threads at once.
+/// late, in order to wake several threads at the same time.
 void sleep_precisely();
 
-/// The processors that this process may run on (its affinity mask), by the kernel's numbers.
+/// The processors on which this process may run (its affinity mask), in the kernel's numbers.
 std::set<int> usable_cpus();
 
 }  // namespace tutti::base

@@ -7,7 +7,7 @@
 namespace tutti::base {
 
 std::string seconds_text(Clock::duration time) {
-  // Options count milliseconds: smaller differences come from arithmetic.
+  // Options count milliseconds. Smaller differences come from arithmetic.
   const auto whole = std::chrono::round<std::chrono::milliseconds>(time);
   return fmt::format("{} s", std::chrono::duration<double>(whole).count());
 }

@@ -11,7 +11,7 @@
 namespace tutti::base {
 
 /// Watches a call that nothing can interrupt, such as MPI_Init, from a thread of its own,
-/// tutti-watch. Construct it before the call and destroy it after.
+/// tutti-watch. Construct it before the call, and destroy it after the call.
 class Watchdog {
  public:
   struct Finding {

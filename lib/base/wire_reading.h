@@ -14,14 +14,15 @@ namespace tutti::base {
   throw Error(ErrorCode::internal, std::string("malformed message: ") + what);
 }
 
-/// The enumerator, when the number is at most that of `last`.
+/// The enumerator, if the number is at most that of `last`.
 template <typename Enum>
 Enum checked(std::uint8_t number, Enum last) {
   if (number > static_cast<std::uint8_t>(last)) malformed("an enumerator out of range");
   return static_cast<Enum>(number);
 }
 
-/// A list that is there. FlatBuffers aligns one that has elements, and does not verify that.
+/// A list that must be there. FlatBuffers aligns a list that has elements, but does not verify
+/// that.
 template <typename Element>
 const flatbuffers::Vector<Element>& needed(const flatbuffers::Vector<Element>* list) {
   if (list == nullptr) malformed("a list is missing");

@@ -12,7 +12,7 @@ using observe::Stage;
 
 namespace {
 
-/// Elements of all pieces.
+/// The number of elements of all pieces.
 template <typename Piece>
 std::size_t count_of(const std::vector<Piece>& pieces) {
   std::size_t count = 0;
@@ -88,8 +88,8 @@ Progress AllToAll::step() {
   return moved ? Progress::moved : Progress::waiting;
 }
 
-/// Returns the elements that one step copies. The host's copies take time, so a step copies few.
-/// Other ends only begin a copy, so a step begins all.
+/// Returns the elements that one step copies. The host takes time to copy, so a step copies few
+/// elements. Ends of another kind only begin a copy, so a step begins all copies of the chunk.
 topology::Range AllToAll::next_copies(std::size_t done, std::size_t end) const {
   return is_host() ? next_stretch(done, end, 2 * width_) : topology::Range{done, end};
 }
@@ -110,7 +110,8 @@ bool AllToAll::bring_some() {
   return true;
 }
 
-/// False: the slot is not free yet. Batches before this one may have left it with either flag.
+/// Returns false if the slot is not free yet. Batches before this one may have left it with either
+/// flag.
 bool AllToAll::begin_chunk(std::uint64_t chunk) {
   const std::uint64_t number = chunks_.number(chunk);
   if (!is_slot_free(memory_, &shm::RankBlock::copied_out, number) ||
@@ -136,7 +137,8 @@ void AllToAll::list_pieces_in(std::uint64_t chunk) {
   }
 }
 
-/// The elements of other nodes come into the second half of this rank's staging buffer, by sender.
+/// Receives the elements of other nodes into the second half of this rank's staging buffer, by
+/// sender.
 void AllToAll::receive(std::uint64_t chunk) {
   std::byte* to = staging(memory_.local_index(), chunk) + memory_.layout().slot_bytes / 2;
   for (int rank = 0; rank < topology_.size; ++rank) {
@@ -148,7 +150,8 @@ void AllToAll::receive(std::uint64_t chunk) {
   }
 }
 
-/// A chunk that lies in staging memory goes to the other ranks.
+/// Tells the other ranks of a chunk that now lies in staging memory, and sends its shares to other
+/// nodes.
 bool AllToAll::pass_on_brought() {
   if (!in_.poll_over(is_over(Ends::Side::in))) return false;
   const std::uint64_t chunk = in_.over() - 1;
@@ -158,7 +161,7 @@ bool AllToAll::pass_on_brought() {
   return true;
 }
 
-/// All begin with the rank behind them, so that they send to different ranks.
+/// Each rank begins with the rank after it, so that all send to different ranks.
 void AllToAll::send(std::uint64_t chunk) {
   recorder_.begin(Stage::between_nodes, chunk);
   const std::byte* const staged = staging(memory_.local_index(), chunk);

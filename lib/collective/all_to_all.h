@@ -18,34 +18,35 @@
 
 namespace tutti::collective {
 
-/// All-to-all of one batch, in chunks. In each chunk every pair of ranks moves its share of it
-/// (`Shares`). An empty share takes no message and no copy.
+/// All-to-all of one batch, in chunks. In each chunk every pair of ranks moves its share of the
+/// chunk (`Shares`). An empty share needs no message and no copy.
 ///
 /// 1. Copy in: this rank copies its shares for the other ranks into its staging buffer, one after
-///    the other, by receiver.
+/// the other, by receiver.
 /// 2. Between nodes: it sends its shares for ranks of other nodes straight to these ranks, and
-///    receives theirs into the second half of its staging buffer.
-/// 3. Copy out: it copies its shares out of the staging buffers of the ranks of its node and out of
-///    what has arrived. On the host its share for itself comes straight from its input.
+/// receives theirs into the second half of its staging buffer.
+/// 3. Copy out: it copies its shares out of the staging buffers of the ranks of its node, and out
+/// of the second half of its own. On the host it takes its share for itself straight from its
+/// input.
 ///
-/// No other batch moves beside it. One thread at a time drives it; nothing blocks.
+/// No other batch moves beside it. One thread at a time drives it. Nothing blocks.
 class AllToAll final : public Mover {
  public:
-  /// The references outlive it. `communicator` is null on one node. `stream` of it is this
-  /// all-to-all's alone.
+  /// The references outlive this object. `communicator` is null on one node. Only this all-to-all
+  /// uses the stream `stream` of it.
   AllToAll(const topology::Topology& topology, const shm::NodeMemory& memory,
            mpi::Communicator* communicator, const Tuning& tuning, int stream);
 
-  /// From now on stages are recorded in the timeline, which outlives it.
+  /// Records the stages in the timeline from now on. The timeline outlives this object.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
-  /// Starts on a batch, which is not empty and stays in place until it is done. `before` counts the
-  /// chunks of all batches before it.
+  /// Starts on a batch, which is not empty and keeps its address until it is done. `before` counts
+  /// the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t before);
   Progress step() override;
-  /// No batch is before it.
+  /// No batch is before this one, so there is nothing to drive ahead.
   bool drive_device() override { return false; }
-  /// Number of the chunk after the batch's last.
+  /// The number of the chunk after the batch's last one.
   std::uint64_t end() const { return chunks_.end(); }
   bool is_issued() const override { return out_.begun.chunk == chunks_.size(); }
   bool is_polling() const override { return (requests_ && done_ < chunks_.size()) || is_copying(); }
@@ -54,7 +55,7 @@ class AllToAll final : public Mover {
   std::string describe() const override;
 
  private:
-  /// The transfers of the chunk that is in a slot.
+  /// The transfers of the chunk in a slot.
   struct Transfers {
     std::vector<mpi::Requests::Id> sends;
     std::vector<mpi::Requests::Id> receives;
@@ -73,9 +74,10 @@ class AllToAll final : public Mover {
   std::byte* staging(int local, std::uint64_t chunk) const {
     return memory_.staging_in(local, chunks_.number(chunk));
   }
-  /// Where the elements that a rank sends and receives begin in its tensors, by the other rank.
+  /// Finds where the elements for each other rank begin in the input, and those from each other
+  /// rank in the output.
   void find_firsts();
-  /// Elements of the chunk in this rank's staging buffer that come before its share for `to`.
+  /// How many elements of the chunk lie in the staging buffer of `from` before its share for `to`.
   std::size_t staged_before(int from, int to, std::uint64_t chunk) const;
   bool is_staged(int from, int to) const { return from != to || !is_host(); }
 
@@ -107,12 +109,14 @@ class AllToAll final : public Mover {
   HostEnds host_;
   Ends* ends_ = nullptr;  ///< the batch's
   Chunks chunks_;
-  std::vector<std::size_t> sent_from_;    ///< by receiver: where its share begins in the input
-  std::vector<std::size_t> received_at_;  ///< by sender: where its share begins in the output
+  /// By receiver: the place in the input where its share begins.
+  std::vector<std::size_t> sent_from_;
+  /// By sender: the place in the output where its share begins.
+  std::vector<std::size_t> received_at_;
   CopyStage in_;
   CopyStage out_;
   std::uint64_t done_ = 0;  ///< chunks that are copied out here, and sent
-  /// The pieces of the chunk that is being brought, and of the one that is being copied out.
+  /// The pieces of the chunk that is being copied in, and of the one that is being copied out.
   std::vector<Ends::PieceIn> pieces_in_;
   std::vector<Ends::PieceOut> pieces_out_;
   std::vector<Ends::PieceIn> some_in_;  ///< for one step

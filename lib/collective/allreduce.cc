@@ -41,8 +41,8 @@ void Allreduce::leave_out_stages() {
   if (route_.leaves_out_reduced) leave_out(&shm::RankBlock::reduced);
 }
 
-/// A stage that is left out raises its flag for all chunks at once, for whoever waits for it, but
-/// not before the earlier batches have passed that stage.
+/// Raises the flag of a stage that is left out, for all chunks at once, because other ranks wait
+/// for it. This happens only when the earlier batches have passed that stage.
 void Allreduce::leave_out(Route::Flag flag) {
   if (is_next(flag)) {
     memory_.raise(flag, chunks().end());
@@ -66,7 +66,7 @@ bool Allreduce::drive_device() {
 
 Progress Allreduce::step() {
   if (!left_out_.empty() && pass_left_out()) return Progress::moved;
-  // The later stages first: they free what the earlier ones wait for.
+  // The later stages come first, because they free the memory for which the earlier ones wait.
   if (ends_ == &host_) {
     return end_of_step(copy_out_some() || exchange_some() || sum_some() || copy_in_some());
   }

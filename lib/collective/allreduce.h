@@ -23,44 +23,41 @@ namespace tutti::collective {
 /// Allreduce of one batch, or one of its halves, as a pipeline: different chunks are in different
 /// stages at once.
 ///
-/// 1. Copy in: this rank copies its input into its staging buffer, for others to sum.
+/// 1. Copy in: this rank copies its input into its staging buffer, so that others can sum it.
 /// 2. Sum: each lane sums its slice of the chunk over all ranks of the node, in one pass, in the
-///    canonical tree.
+/// canonical tree.
 /// 3. Exchange, with several nodes: each lane exchanges its slice with its kin.
 /// 4. Copy out: each rank copies the whole chunk out of all lanes' results.
 ///
-/// Two ranks on one node each sum the whole chunk straight into their outputs. As many bytes pass
-/// between them as when each sums half, and there is one stage less.
-///
-/// A reduce_scatter does the first half of the exchange and copies out this rank's column alone. On
+/// A reduce_scatter does the first half of the exchange, and copies out only this rank's column. On
 /// one node that column is the rank's slice, which it sums straight into the output. An allgather
-/// sums nothing: copy in puts this rank's column where the sum would be, the lanes do the second
+/// sums nothing: copy in puts this rank's column at the place of the sum, the lanes do the second
 /// half of the exchange, and copy out takes the whole chunk.
 ///
 /// If all tensors of the node's ranks lie in arenas, nothing is staged: each lane reads its slice
-/// from all inputs and writes the sum to all outputs. For the halves it is enough that the inputs
-/// lie there; an allgather on one node copies out straight from them. Only the owner of a slice
-/// reads or writes it, so outputs may be inputs.
+/// from all inputs, and writes the sum to all outputs. For the halves it is enough that the inputs
+/// lie there. An allgather on one node then copies out straight from the inputs. Only the owner of
+/// a slice reads or writes it, so outputs may be inputs.
 ///
 /// The next batch may start in another Allreduce while the last chunks of this one are under way.
-/// Each of its stages starts once this batch has passed that stage on this rank.
-/// One thread at a time drives it; nothing blocks.
+/// Each stage of the next batch starts once this batch has passed that stage on this rank. One
+/// thread at a time drives it. Nothing blocks.
 class Allreduce final : public Mover {
  public:
-  /// The references outlive it.
+  /// The references outlive this object.
   Allreduce(const topology::Topology& topology, const shm::NodeMemory& memory, const Lane& lane,
             const Site& site, const Tuning& tuning);
 
-  /// From now on stages are recorded there, which outlives it.
+  /// Records the stages in the timeline from now on. The timeline outlives this object.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
-  /// Starts on a batch whose way is the pipeline. The batch stays in place until it is done.
-  /// `sequence` finds its descriptors; `before` counts the chunks of all batches before it.
+  /// Starts on a batch whose way is the pipeline. The batch keeps its address until it is done.
+  /// `sequence` finds its descriptors. `before` counts the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
   Progress step() override;
-  /// Only for ends of its own.
+  /// Only for batches with ends of their own.
   bool drive_device() override;
-  /// Number of the chunk after the batch's last.
+  /// The number of the chunk after the batch's last one.
   std::uint64_t end() const { return chunks().end(); }
   bool is_issued() const override { return out_.begun.chunk == chunks().size(); }
   bool is_polling() const override {
@@ -111,7 +108,7 @@ class Allreduce final : public Mover {
   void start_exchange();
   bool exchange_some();
   void deliver(std::uint64_t chunk);
-  /// Where these elements of a rank's output lie; all outputs are in arenas.
+  /// The place of these elements in the output of a rank. All outputs are in arenas.
   std::byte* output(int local, const PartRange& part_range) const;
   void sum_everywhere(const PartRange& part_range);
   void write_everywhere(topology::Range range, const std::byte* from);
@@ -139,7 +136,7 @@ class Allreduce final : public Mover {
   Cursor sum_;
   CopyStage out_;
   std::uint64_t exchanged_ = 0;
-  std::vector<Route::Flag> left_out_;  ///< to be raised when they are next
+  std::vector<Route::Flag> left_out_;  ///< flags to raise when their turn comes
   std::vector<const void*> sources_;
   std::vector<void*> outputs_;
   std::vector<Ends::PieceIn> pieces_in_;

@@ -1,4 +1,4 @@
-// Allreduce's stages: what each does with a chunk, or with a stretch of one.
+// The stages of Allreduce: what each does with a chunk, or with a part of one.
 #include "collective/allreduce.h"
 #include "tutti/shard.h"
 
@@ -7,7 +7,6 @@ namespace tutti::collective {
 using observe::Stage;
 
 topology::Range Allreduce::slice(std::uint64_t chunk) const {
-  if (route_.sums_whole_chunk) return {0, layout_.size(chunk)};
   return layout_.slice(chunk, topology_.local_index());
 }
 
@@ -27,7 +26,8 @@ Allreduce::Wanted Allreduce::wanted_in(std::uint64_t chunk) const {
       return {own, {own.end, own.end}};
     }
     case Route::CopyIn::staging:
-      // No other rank reads this rank's input to its own slice: it is summed from where it lies.
+      // No other rank reads the part of this rank's input that belongs to its own slice. This rank
+      // sums it where it lies.
       return {{0, size}, slice(chunk)};
     case Route::CopyIn::whole_chunk:
     case Route::CopyIn::result:
@@ -44,8 +44,8 @@ std::byte* Allreduce::copy_in_target(std::uint64_t chunk, std::size_t element) c
   return memory_.staging_in(memory_.local_index(), chunks().number(chunk)) + element * width_;
 }
 
-/// Returns the elements that one step copies. The host's copies take time, so a step copies few.
-/// Other ends only begin a copy, so a step begins all.
+/// Returns the elements that one step copies. The host takes time to copy, so a step copies few
+/// elements. Ends of another kind only begin a copy, so a step begins all copies of the chunk.
 topology::Range Allreduce::next_copies(std::size_t done, std::size_t end) const {
   return ends_ == &host_ ? next_stretch(done, end, 2 * width_) : topology::Range{done, end};
 }
@@ -93,7 +93,7 @@ bool Allreduce::may_sum() const {
       !is_slot_free(memory_, &shm::RankBlock::copied_out, chunks().number(sum_.chunk))) {
     return false;
   }
-  // With an exchange the flag waits for its turn behind that.
+  // If there is an exchange, the flag waits behind the exchange.
   if (route_.exchange == Route::Exchange::none && !is_next(&shm::RankBlock::reduced)) return false;
   return route_.sum == Route::Sum::in_place ||
          memory_.least(&shm::RankBlock::copied_in) > chunks().number(sum_.chunk);
@@ -161,14 +161,14 @@ void Allreduce::sum_in_place(topology::Range stretch) {
   });
 }
 
-/// `range`: elements of the vector; `at`: where they begin in the chunk.
+/// `range` holds elements of the vector. They begin at `at` in the chunk.
 void Allreduce::sum_sources(std::size_t at, topology::Range range) {
   if (route_.sum_to == Route::SumTo::own_outputs) {
     reduce_out(*batch_, kernel_in_node(), sources_, range, route_.streaming);
     return;
   }
-  // With several nodes this rank itself reads the sum next, to send it: leave it in the caches. No
-  // processor reads what a GPU copies out.
+  // With several nodes this rank reads the sum next, to send it, so the sum stays in the caches. If
+  // a GPU copies the sum out, no processor reads it.
   const bool around =
       route_.exchange == Route::Exchange::none && (ends_ != &host_ || host_.is_around());
   reduce::reduce(kernel_in_node(), sources_, result(sum_.chunk, at), range.size(), around);
@@ -227,7 +227,7 @@ void Allreduce::start_exchange() {
 
 bool Allreduce::exchange_some() {
   bool moved = false;
-  // While the first transfer is waited for, those of later chunks are driven, too.
+  // While this waits for the first transfer, it also drives those of later chunks.
   for (std::uint64_t chunk = exchanged_; chunk < sum_.chunk; ++chunk) {
     if (exchange(chunk).is_busy()) moved |= exchange(chunk).step() != Progress::waiting;
   }

@@ -23,37 +23,37 @@ class Ends;
 
 enum class Progress : std::uint8_t { done, moved, waiting };
 
-/// A tensor, or a part of one, in a batch, by its addresses. Views into memory that the runtime
-/// keeps.
+/// A tensor, or a part of one, in a batch. It has addresses in memory that the runtime keeps.
 struct TensorPart {
   std::span<const void* const> ins;  ///< one a device; none: a rank without data (joined, no root)
   std::span<void* const> outs;       ///< one a device, or none; each equal to an `in`, or apart
   std::size_t count = 0;             ///< elements
-  /// Which elements of the part `ins` and `outs` begin with. Not 0 only for a rank's shard: the
-  /// output of a reduce_scatter, the input of an allgather.
+  /// The elements of the part with which `ins` and `outs` begin. Not 0 only for a rank's shard: in
+  /// the output of a reduce_scatter, and in the input of an allgather.
   std::size_t in_first = 0;
   std::size_t out_first = 0;
-  /// Tensors on a GPU: copies from and to them wait for it. Null: they need not.
+  /// For tensors on a GPU: copies from and to them wait for this event. If it is null, they do not
+  /// wait.
   const cuda::Event* ready = nullptr;
 };
 
-/// The elements of a sharded tensor that move together. Seen as a table, each rank's shard is a
-/// column, and some rows move. The last row may lack columns.
+/// The elements of a sharded tensor that move together. In a table whose columns are the ranks'
+/// shards, some rows move together. The last row may lack columns.
 struct Rows {
   std::size_t whole = 0;  ///< elements of the tensor
   int ranks = 1;
   topology::Range rows;
 
   /// The rows for the part [begin, begin + count) of a plan. Consecutive parts have consecutive
-  /// rows, and every rank has elements in each.
+  /// rows, and every rank has elements in each part.
   static Rows of_part(std::size_t whole, int ranks, std::size_t begin, std::size_t count);
-  /// A rank's elements in these rows, as a range of the tensor.
+  /// The elements of a rank in these rows, as a range of the tensor.
   topology::Range column(int rank) const;
   std::size_t count() const;
 };
 
-/// Parts that move together, seen as one vector of elements, one part after the other. Equal on all
-/// ranks but for the addresses, their number, and `whole_bytes`.
+/// Parts that move together, seen as one vector of elements, one part after the other. All members
+/// are equal on all ranks, except for the addresses, the number of addresses, and `whole_bytes`.
 struct Batch {
   std::uint32_t epoch = 0;
   std::uint64_t number = 0;
@@ -64,38 +64,41 @@ struct Batch {
   WireFormat wire = WireFormat::none;
   double divisor = 1;
   std::vector<TensorPart> parts;
-  /// Bytes of the whole tensors that the parts belong to. If they exceed the caches, results are
-  /// written by non-temporal stores; this changes no bit.
+  /// The bytes of the whole tensors to which the parts belong. If they exceed the caches, results
+  /// are written by non-temporal stores. That changes no bit of the result.
   std::size_t whole_bytes = 0;
-  Rows rows;      ///< sharded only: what moves of the batch's one part, the whole tensor
-  Shares shares;  ///< all_to_all only: what moves; its one part has the whole input and output
-  /// The ends that copy between the tensors and staging memory, and outlive the batch. Null: the
-  /// tensors lie in this process's memory. Either all ranks have such ends for a batch, or none.
+  /// Sharded batches only: the rows that move; the batch's one part is the whole tensor.
+  Rows rows;
+  /// All_to_all only: the shares that move; its one part has the whole input and output.
+  Shares shares;
+  /// The ends that copy between the tensors and staging memory. They outlive the batch. If they are
+  /// null, the tensors lie in this process's memory. Either all ranks have such ends for a batch,
+  /// or none.
   Ends* ends = nullptr;
-  /// It is an allreduce with ends of its own, and every rank has data: the ranks of a node may move
-  /// it by their group (`Grouping`).
+  /// Whether the ranks of a node may move the batch by their group (`Grouping`). It is then an
+  /// allreduce with ends of its own for which every rank has data.
   bool may_group = false;
 
   /// One of the halves of an allreduce.
   bool is_sharded() const { return tutti::is_sharded(kind); }
   bool is_all_to_all() const { return kind == CollectiveKind::all_to_all; }
-  /// The elements that move; in an all_to_all, those that the busiest rank moves.
+  /// The number of elements that move. In an all_to_all, the number that the busiest rank moves.
   std::size_t count() const;
   std::size_t bytes() const { return count() * size_of(dtype); }
-  /// About how many bytes lie together in a tensor that move together.
+  /// About how many of the bytes that move together lie side by side in a tensor.
   std::size_t bytes_a_piece() const {
     return bytes() / (is_all_to_all() ? static_cast<std::size_t>(shares.ranks) : parts.size());
   }
-  /// With several nodes: by what the sum of a node, and the sum over nodes, is divided. 16-bit
-  /// floats are divided in the node, for a node's sum may be too large for them though the average
-  /// is not. Others are divided once, at the end.
+  /// The numbers by which, with several nodes, the sum of a node and the sum over nodes are
+  /// divided. 16-bit floats are divided in the node, because a node's sum may be too large for them
+  /// though the average is not. Other types are divided once, at the end.
   double divisor_in_node() const { return size_of(dtype) == 2 ? divisor : 1; }
   double divisor_between() const { return size_of(dtype) == 2 ? 1 : divisor; }
   reduce::Kernel kernel_in_node(bool several_nodes) const {
     return {dtype, dtype, op, several_nodes ? divisor_in_node() : divisor};
   }
   reduce::Kernel kernel_between() const { return {dtype, dtype, op, divisor_between()}; }
-  /// Whether inputs and outputs, of the whole tensors, are more than fits in so much cache.
+  /// Whether inputs and outputs of the whole tensors exceed a cache of this size.
   bool exceeds(std::size_t cache_bytes) const {
     return std::max(bytes(), whole_bytes) > cache_bytes / 2;
   }
@@ -104,7 +107,7 @@ struct Batch {
 /// The elements of one part that lie in a given range of the batch's vector.
 struct PartRange {
   std::size_t part = 0;    ///< its index
-  std::size_t first = 0;   ///< where they begin in the part
+  std::size_t first = 0;   ///< the element of the part at which they begin
   std::size_t count = 0;   ///< at least 1
   std::size_t before = 0;  ///< elements of the range that come before them
 };
@@ -122,27 +125,28 @@ void for_each_part_range(const Batch& batch, topology::Range range, const Visit&
   }
 }
 
-/// Copies a range of the batch's vector from this rank's inputs to contiguous memory. Reducing
-/// collectives reduce over this process's devices on the way; others take the first device's. Where
-/// there is no input the operation's identity is written. `streaming`: by non-temporal stores.
+/// Copies a range of the batch's vector from this rank's inputs to contiguous memory. If the
+/// collective reduces, it reduces over this process's devices; otherwise it takes the first
+/// device's input. If there is no input, it writes the operation's identity. `streaming` asks for
+/// non-temporal stores.
 void copy_in(const Batch& batch, topology::Range range, std::byte* to, bool streaming = false);
 void copy_in(const Batch& batch, const PartRange& part_range, std::byte* to, bool streaming);
 
-/// Where a range lies in this rank's inputs, if it lies in one part and there is one device; else
-/// null.
+/// The place of a range in this rank's inputs, if the range lies in one part and there is one
+/// device. Otherwise null.
 const std::byte* in_place(const Batch& batch, topology::Range range);
 
-/// Copies to all outputs of this rank, but not to one that is `from` itself. `streaming`: by
-/// non-temporal stores.
+/// Copies to all outputs of this rank, except to an output that is `from` itself. `streaming` asks
+/// for non-temporal stores.
 void copy_out(const Batch& batch, const PartRange& part_range, const void* from, bool streaming);
 void copy_out(const Batch& batch, topology::Range range, const std::byte* from, bool streaming);
 
-/// Reduces a range to all outputs of this rank, if there are any. Afterwards the sources' pointers
-/// are behind the last element.
+/// Reduces a range to all outputs of this rank, if there are any. Afterwards the pointers of the
+/// sources are behind the last element.
 void reduce_out(const Batch& batch, const reduce::Kernel& kernel, std::span<const void*> sources,
                 topology::Range range, bool streaming);
 
-/// memcpy; by non-temporal stores if `streaming`.
+/// Does the same as memcpy. `streaming` asks for non-temporal stores.
 void copy_bytes(void* to, const void* from, std::size_t bytes, bool streaming);
 
 }  // namespace tutti::collective

@@ -47,7 +47,7 @@ void Broadcast::start(const Batch& batch, std::uint64_t sequence, std::uint64_t 
 Progress Broadcast::step() {
   const bool moved = copy_out_some() || show_next() || bring_some();
   if (out_.over() < chunks_.size()) return moved ? Progress::moved : Progress::waiting;
-  // The others read the root's own memory until they are done.
+  // The other ranks read the root's own memory until they are done.
   if (!shared_ || !is_root() || memory_.least(&shm::RankBlock::copied_out) >= chunks_.end()) {
     return Progress::done;
   }
@@ -76,8 +76,8 @@ void Broadcast::start_node_broadcast(std::uint64_t chunk) {
                               {staging(chunk), chunks_.range(chunk).size() * width_});
 }
 
-/// Returns the elements that one step copies. The host's copies take time, so a step copies few.
-/// Other ends only begin a copy, so a step begins all.
+/// Returns the elements that one step copies. The host takes time to copy, so a step copies few
+/// elements. Ends of another kind only begin a copy, so a step begins all copies of the chunk.
 topology::Range Broadcast::next_copies(std::size_t done, std::size_t end) const {
   return ends_ == &host_ ? next_stretch(done, end, 2 * width_) : topology::Range{done, end};
 }
@@ -87,8 +87,8 @@ bool Broadcast::bring_some() {
   const std::uint64_t index = brought_.begun.chunk;
   if (index == chunks_.size()) return moved;
   if (brought_.begun.element == 0) {
-    // The slot is free once all ranks of the node have copied its last chunk out. This rank does so
-    // only after it has forwarded that chunk.
+    // The slot is free once all ranks of the node have copied its last chunk out. This rank does
+    // that only after it has forwarded the chunk.
     if (!is_slot_free(memory_, &shm::RankBlock::copied_out, chunks_.number(index))) return moved;
   }
   const topology::Range chunk = chunks_.range(index);
@@ -106,7 +106,7 @@ bool Broadcast::bring_some() {
   return true;
 }
 
-/// A chunk that lies in staging memory goes to the next nodes.
+/// Tells the next nodes of a chunk that now lies in staging memory.
 bool Broadcast::pass_on_brought() {
   if (!brought_.poll_over(is_over(Ends::Side::in))) return false;
   const std::uint64_t chunk = brought_.over() - 1;
@@ -116,14 +116,14 @@ bool Broadcast::pass_on_brought() {
 }
 
 bool Broadcast::show_next() {
-  // While the first transfer is waited for, those of later chunks are driven, too.
+  // While this waits for the first transfer, it also drives those of later chunks.
   for (std::uint64_t chunk = shown_ + 1; several_nodes() && chunk < brought_.over(); ++chunk) {
     node_broadcast(chunk).poll_arrived();
   }
   if (shown_ == brought_.over()) return false;
   if (several_nodes() && !node_broadcast(shown_).poll_arrived()) return false;
   ++shown_;
-  // The others wait for this rank's flag alone, whether or not all have started on this batch.
+  // The other ranks wait only for this rank's flag, whether or not all have started on this batch.
   memory_.mine().reduced.store(chunks_.number(shown_));
   memory_.ring_peers();
   return true;
@@ -158,14 +158,14 @@ bool Broadcast::copy_out_some() {
 bool Broadcast::raise_copied_out() {
   if (!out_.poll_over(is_over(Ends::Side::out))) return false;
   recorder_.end(Stage::copy_out, out_.over() - 1);
-  // If the root's tensor is read in place, the root waits for the end only.
+  // If the others read the root's tensor in place, the root only waits until they are done.
   if (!shared_ || out_.over() == chunks_.size()) {
     memory_.raise(&shm::RankBlock::copied_out, chunks_.number(out_.over()));
   }
   return true;
 }
 
-/// `staged`: where the range lies in staging memory.
+/// `staged` is the place of the range in staging memory.
 void Broadcast::copy_out_stretch(topology::Range range, const std::byte* staged) {
   if (ends_ != &host_ || (!is_root() && !shared_)) {
     const Ends::PieceOut piece{range, staged};

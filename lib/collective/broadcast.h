@@ -19,28 +19,28 @@
 namespace tutti::collective {
 
 /// Broadcast of one batch, in chunks. On each node one rank, the carrier, puts the chunks into
-/// shared memory, and the others copy them out. On the root's node the carrier is the root, on the
-/// others the leader, which receives the chunks from another node.
+/// shared memory, and the others copy them out. On the root's node the carrier is the root. On
+/// another node it is the leader, which receives the chunks from another node.
 ///
-/// On one node, a root whose tensor lies in its arena copies nothing: the others read it there.
-/// One thread at a time drives it; nothing blocks.
+/// On one node, a root whose tensor lies in its arena copies nothing: the others read the tensor
+/// there. One thread at a time drives it. Nothing blocks.
 class Broadcast final : public Mover {
  public:
-  /// The references outlive it. `communicator` is null on one node. `first_stream`: one stream of
-  /// it a slot, from this one on, is this broadcast's alone.
+  /// The references outlive this object. `communicator` is null on one node. Only this broadcast
+  /// uses the streams of it from `first_stream` on, one for each slot.
   Broadcast(const topology::Topology& topology, const shm::NodeMemory& memory,
             mpi::Communicator* communicator, const Tuning& tuning, int first_stream);
 
-  /// From now on stages are recorded there, which outlives it.
+  /// Records the stages in the timeline from now on. The timeline outlives this object.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
-  /// Starts on a batch, which is not empty and stays in place until it is done. `sequence` finds
-  /// its descriptors; `before` counts the chunks of all batches before it.
+  /// Starts on a batch, which is not empty and keeps its address until it is done. `sequence` finds
+  /// its descriptors. `before` counts the chunks of all batches before it.
   void start(const Batch& batch, std::uint64_t sequence, std::uint64_t before);
   Progress step() override;
-  /// No batch is before it.
+  /// No batch is before this one, so there is nothing to drive ahead.
   bool drive_device() override { return false; }
-  /// Number of the chunk after the batch's last.
+  /// The number of the chunk after the batch's last one.
   std::uint64_t end() const { return chunks_.end(); }
   bool is_issued() const override { return out_.begun.chunk == chunks_.size(); }
   bool is_polling() const override {
@@ -69,7 +69,8 @@ class Broadcast final : public Mover {
   bool poll_copy_out() const;
   topology::Range next_copies(std::size_t done, std::size_t end) const;
   void copy_out_stretch(topology::Range range, const std::byte* staged);
-  /// The root's tensor, if this rank reads it where it lies: as the root, or in the root's arena.
+  /// The root's tensor, if this rank reads it where it lies, because it is the root or the tensor
+  /// is in the root's arena.
   const std::byte* source(const PartRange& part_range) const;
 
   const topology::Topology& topology_;

@@ -12,36 +12,37 @@ namespace tutti::collective {
 
 /// How a batch's vector is divided into chunks, and a chunk into the lanes' slices.
 ///
-/// A chunk of an allreduce is a range of the vector; the lanes share it evenly.
+/// A chunk of an allreduce is a range of the vector. The lanes share it evenly.
 ///
-/// A chunk of a sharded batch is some rows of all ranks' columns (`Rows`), one column after the
-/// other. Lane i serves the local ranks i, i + lanes, ...; the columns of a lane lie together, and
-/// among them those of a node. So a lane's slice is a range of the chunk, and what the lane
-/// exchanges with a node, its block, a range of the slice.
+/// A chunk of a sharded batch consists of some rows of all ranks' columns (`Rows`), one column
+/// after the other. Lane i serves the local ranks i, i + lanes, ... The columns of a lane lie
+/// together, and among them those of a node. So a lane's slice is a range of the chunk. The block
+/// that the lane exchanges with a node is a range of the slice.
 class ChunkLayout {
  public:
-  /// The topology outlives it.
+  /// The topology outlives this object.
   explicit ChunkLayout(const topology::Topology& topology);
-  /// `before` counts the chunks of all batches before.
+  /// `before` counts the chunks of all batches before this one.
   void start(const Batch& batch, std::size_t slot_bytes, std::uint64_t before);
 
   const Chunks& chunks() const { return chunks_; }
-  /// Elements of a chunk; the ranges below are of these.
+  /// The number of elements of a chunk. The ranges below are elements of a chunk, too.
   std::size_t size(std::uint64_t chunk) const;
   topology::Range slice(std::uint64_t chunk, int lane) const;
-  /// Sharded only: a rank's column.
+  /// For sharded batches: the column of a rank.
   topology::Range column(std::uint64_t chunk, int rank) const;
-  /// Sharded only: by node, the block of a lane's slice that is for the node's ranks, counted from
-  /// the slice's beginning. Valid until the next call.
+  /// For sharded batches: for each node the block of a lane's slice that is for the node's ranks,
+  /// counted from the beginning of the slice. Valid until the next call.
   const std::vector<topology::Range>& blocks(std::uint64_t chunk, int lane);
 
   /// Elements that lie together both in the chunk and in the vector.
   struct ChunkRange {
-    std::size_t at = 0;  ///< where they begin in the chunk
+    std::size_t at = 0;  ///< the element of the chunk at which they begin
     topology::Range range;
-    int rank = -1;  ///< sharded only: whose they are
+    int rank = -1;  ///< sharded batches only: the rank to which they belong
   };
-  /// Calls `visit(range)` for each such range within `part`, elements of a chunk, in order.
+  /// Calls `visit(range)` for each such range within `part`, which holds elements of a chunk, in
+  /// order.
   template <typename Visit>
   void for_each_range(std::uint64_t chunk, topology::Range part, const Visit& visit) const {
     if (!sharded_) {
@@ -61,7 +62,7 @@ class ChunkLayout {
 
  private:
   Rows rows(std::uint64_t chunk) const;
-  /// Where the column at this position of the order begins in a chunk.
+  /// The element of a chunk at which the column at this position of the order begins.
   std::size_t offset(std::uint64_t chunk, std::size_t position) const;
   std::size_t first(int lane, int node) const;
 
@@ -72,9 +73,10 @@ class ChunkLayout {
   std::vector<std::size_t> first_;        ///< by lane and node: the position of the first rank
 
   bool sharded_ = false;
-  Chunks chunks_;  ///< of elements; sharded: of rows
+  Chunks chunks_;  ///< in elements; for sharded batches, in rows
   Rows rows_;
-  std::vector<std::size_t> shorter_;  ///< by position: how many columns before it lack the last row
+  /// By position: the number of columns before it that lack the last row.
+  std::vector<std::size_t> shorter_;
   std::vector<topology::Range> blocks_;
 };
 

@@ -11,12 +11,12 @@
 
 namespace tutti::collective {
 
-/// A batch's vector, divided into chunks of one size; the last may be smaller. A chunk's number
-/// counts all chunks of the session, as the flags of `shm::RankBlock` do.
+/// A batch's vector, divided into chunks of one size. The last chunk may be smaller. A chunk's
+/// number counts all chunks of the session, as the flags of `shm::RankBlock` do.
 class Chunks {
  public:
   Chunks() = default;
-  /// `count` and `each` in elements; `before`: chunks of all batches before this one.
+  /// `count` and `each` are in elements. `before` counts the chunks of all batches before this one.
   Chunks(std::size_t count, std::size_t each, std::uint64_t before)
       : count_(count), each_(each), before_(before) {}
 
@@ -34,13 +34,14 @@ class Chunks {
   std::uint64_t before_ = 0;
 };
 
-/// A chunk by its index in the batch, for people, and by its number.
+/// A chunk by its index in the batch, which people read, and by its number.
 struct ChunkName {
   std::uint64_t index = 0;
   std::uint64_t number = 0;
 };
 
-/// How far a stage of the pipeline has come: whole chunks, and elements of the next one.
+/// How far a stage of the pipeline has come: the whole chunks that are done, and the elements of
+/// the next one.
 struct Cursor {
   std::uint64_t chunk = 0;
   std::size_t element = 0;
@@ -51,29 +52,30 @@ struct Cursor {
   }
 };
 
-/// Ranks' shares begin at multiples of so many elements: on a cache line whatever the dtype, so
-/// that no two ranks write the same one.
+/// Ranks' shares begin at multiples of this number of elements. So they begin on a cache line
+/// whatever the dtype, and no two ranks write the same line.
 inline constexpr std::size_t granule = base::cache_line;
 
-/// One step touches about this much memory, which takes a few tens of microseconds.
+/// One step touches about this much memory. That takes a few tens of microseconds.
 inline constexpr std::size_t step_bytes = std::size_t{512} << 10;
 
-/// The next elements of [done, end) that one step handles when each costs `bytes_each`.
+/// The next elements of [done, end) that one step handles if each costs `bytes_each`.
 inline topology::Range next_stretch(std::size_t done, std::size_t end, std::size_t bytes_each) {
   const std::size_t most = std::max(step_bytes / bytes_each / granule * granule, granule);
   return {done, done + std::min(end - done, most)};
 }
 
-/// Whether all ranks of the node have raised the flag for the chunk that had this one's slot.
+/// Whether all ranks of the node have raised the flag for the chunk that was in this chunk's slot
+/// before.
 bool is_slot_free(const shm::NodeMemory& memory, shm::Flag shm::RankBlock::*last_use,
                   std::uint64_t number);
 
-/// "rank 3, 5": the ranks of this node whose flag is below `wanted`, itself included.
+/// Lists the ranks of this node, including this one, whose flag is below `wanted`: "rank 3, 5".
 std::string late_ranks(const topology::Topology& topology, const shm::NodeMemory& memory,
                        shm::Flag shm::RankBlock::*flag, std::uint64_t wanted);
 
-/// "; chunk 4 not reduced by rank 3", where `what` is "not reduced": the ranks whose flag is not
-/// above `number`. Empty if there are none.
+/// Lists the ranks whose flag is not above `number`: "; chunk 4 not reduced by rank 3" if `what` is
+/// "not reduced". Empty if there are none.
 std::string late_chunk(const topology::Topology& topology, const shm::NodeMemory& memory,
                        shm::Flag shm::RankBlock::*flag, ChunkName chunk, std::string_view what);
 

@@ -7,28 +7,28 @@
 
 namespace tutti::collective {
 
-/// How far a stage has come whose work goes on after it was begun: copies, say. Chunks are begun in
-/// order. They are over in order, too, and the last ones that were begun may still be under way.
+/// How far a stage has come whose work goes on after it has begun, such as copies. Chunks begin in
+/// order and end in order. The last chunks that have begun may still be under way.
 class CopyStage {
  public:
-  /// Stands for the work that was begun so far.
+  /// Stands for the work that has begun.
   using Mark = std::uint64_t;
 
-  /// `most_under_way`: how many chunks may have been begun and not be over.
+  /// `most_under_way` is how many chunks may have begun and not be over.
   explicit CopyStage(std::size_t most_under_way) : marks_(most_under_way) {}
 
   void start() {
     begun = {};
     over_ = 0;
   }
-  /// Nothing is copied: all chunks are over.
+  /// Notes that nothing is copied: all chunks are over.
   void leave_out(std::uint64_t chunks) { begun.chunk = over_ = chunks; }
-  /// The last work of this chunk was begun.
+  /// Notes that the last work of this chunk has begun.
   void next_chunk(Mark mark) {
     marks_[begun.chunk % marks_.size()] = mark;
     begun.next_chunk();
   }
-  /// Whether the next chunk is over now. `is_over(mark)` tells it of a mark.
+  /// Whether the next chunk is over now. `is_over(mark)` says that of a mark.
   template <typename IsOver>
   bool poll_over(const IsOver& is_over) {
     if (!is_under_way() || !is_over(marks_[over_ % marks_.size()])) return false;

@@ -5,7 +5,7 @@
 namespace tutti::collective {
 namespace {
 
-/// How long a drain sleeps between two looks.
+/// The time that a drain sleeps between two looks.
 constexpr auto a_look = std::chrono::microseconds(100);
 
 }  // namespace

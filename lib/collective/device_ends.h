@@ -18,15 +18,15 @@ namespace tutti::collective {
 /// (`TensorPart::ready`), so that it holds up no copy before it. Copies run beside the host only if
 /// staging memory is pinned.
 ///
-/// A rank without data has no tensor on the GPU: the host writes the operation's identity for it.
+/// A rank without data has no tensor on the GPU. The host writes the operation's identity for it.
 ///
-/// One thread at a time calls these, with the GPU's context current. All throw `internal` for what
-/// CUDA reports.
+/// One thread at a time calls these functions, with the GPU's context current. They throw
+/// `internal` if CUDA reports an error.
 class DeviceEnds final : public Ends {
  public:
-  /// The GPU outlives it.
+  /// The GPU outlives this object.
   explicit DeviceEnds(const cuda::Gpu& gpu);
-  /// The owner has called `drain`, or the memory that the copies use stays.
+  /// The owner has called `drain`, or keeps the memory that the copies use.
   ~DeviceEnds() override = default;
 
   void start(const Batch& batch) override;
@@ -35,9 +35,10 @@ class DeviceEnds final : public Ends {
   Mark mark(Side side) override;
   bool is_over(Side side, Mark mark) override;
 
-  /// Behind all copies out that were begun so far, in this stream.
+  /// The stream that makes the copies out. Work that is enqueued in it waits for all copies that
+  /// have begun.
   const cuda::Stream& out_stream() const { return sides_[1].queue.stream(); }
-  /// Blocks until no copy is under way, or until the deadline. True: none is.
+  /// Blocks until no copy is under way, or until the deadline. Returns true if none is.
   bool drain(base::Clock::time_point deadline);
 
  private:

@@ -9,12 +9,12 @@
 namespace tutti::collective {
 namespace {
 
-/// How long a drain sleeps between two looks.
+/// The time that a drain sleeps between two looks.
 constexpr auto a_look_at_group = std::chrono::microseconds(100);
 
-/// The most that a rank's slice of a chunk takes, in whole lines of the GPU's caches.
+/// The most bytes of a rank's slice of a chunk, in whole lines of the GPU's caches.
 std::size_t slice_bytes(const DeviceGroup::Layout& layout) {
-  // Two granules of the widest dtype: one for rounding the slice, one for rounding the chunk.
+  // Room for rounding: one granule of the widest dtype for the slice, and one for the chunk.
   constexpr std::size_t rounding = 2 * granule * sizeof(double);
   constexpr std::size_t line = 256;
   const std::size_t bytes = layout.slot_bytes / static_cast<std::size_t>(layout.lanes) + rounding;

@@ -17,13 +17,13 @@
 
 namespace tutti::collective {
 
-/// The ranks of a node, each with a GPU of its own, as one of them reaches the others: by launches
-/// of their NCCL communicator, which move pieces of chunks between the GPUs. Ranks count by their
-/// local indexes. Beside the communicator it has the queues through which a chunk passes on this
-/// rank, and for each slot memory on the GPU.
+/// Reaches the other ranks of the node, each of which has a GPU of its own, by launches of their
+/// NCCL communicator. The launches move pieces of chunks between the GPUs. Ranks count by their
+/// local indexes. Besides the communicator it has the queues through which a chunk passes on this
+/// rank, and memory on the GPU for each slot.
 ///
-/// One thread at a time calls these, with the GPU's context current; nothing blocks but
-/// `drain`. All throw `internal` for what CUDA and NCCL report.
+/// One thread at a time calls these functions, with the GPU's context current. Only `drain` blocks.
+/// They throw `internal` if CUDA or NCCL reports an error.
 class DeviceGroup {
  public:
   struct Send {
@@ -36,7 +36,7 @@ class DeviceGroup {
     std::size_t bytes = 0;
     int from = 0;
   };
-  /// Equal on the node's ranks. Slots and chunks are those of the staging memory.
+  /// Equal on all ranks of the node. Slots and chunks are those of the staging memory.
   struct Layout {
     int ranks = 1;  ///< of the node
     int lanes = 1;
@@ -44,29 +44,29 @@ class DeviceGroup {
     std::size_t slot_bytes = 0;  ///< of a chunk
   };
 
-  /// The communicator's ranks are the node's, by their local indexes. It and the GPU outlive the
-  /// group. Any thread.
+  /// The ranks of the communicator are the node's, by their local indexes. The communicator and the
+  /// GPU outlive the group. Any thread may call this.
   DeviceGroup(const cuda::Gpu& gpu, cuda::NcclComm& communicator, const Layout& layout,
               shm::LaunchLog log);
 
-  /// One launch on the node's ranks: the pieces that go to a rank, in order, are those that it
-  /// receives from this one. Runs in `launches()`.
+  /// Makes one launch, as the other ranks of the node do, too. The pieces that this rank sends to
+  /// another one are, in order, those that the other one receives from it. Runs in `launches()`.
   void launch(std::span<const Send> sends, std::span<const Receive> receives);
-  /// Runs in `sums()`; see `cuda::Kernels`.
+  /// Reduces in `sums()`; see `cuda::Kernels`.
   void reduce(const reduce::Kernel& kernel, std::span<const void* const> sources, void* to,
               std::size_t count) const;
-  /// Memory of a chunk's slot for the slice of one rank of the node.
+  /// The memory for the slice of one rank of the node, in the slot of a chunk.
   std::byte* place(std::uint64_t chunk, int local) const;
 
   DeviceQueue& launches() { return launches_; }  ///< of NCCL
   DeviceQueue& sums() { return sums_; }
   DeviceQueue& down() { return down_; }  ///< copies to the host
   DeviceQueue& up() { return up_; }      ///< copies from the host
-  /// Copies to outputs. Behind its marks the outputs are complete.
+  /// The queue of the copies to outputs. When one of its marks is over, these outputs are complete.
   DeviceQueue& outputs() { return outputs_; }
 
   /// How many chunks have passed a launch on this rank, among those that move by launches. Batches
-  /// follow each other by these counts, whatever else moves between them.
+  /// follow each other by these counts, even if other batches move between them.
   struct Passed {
     std::uint64_t started = 0;  ///< chunks of the batches that were started
     std::uint64_t scatters = 0;
@@ -76,9 +76,10 @@ class DeviceGroup {
   /// The order of the launches.
   shm::LaunchLog& log() { return log_; }
 
-  /// The error that struck the node's launches, if any.
+  /// The error that struck the node's launches, if there is one.
   std::optional<std::string> async_error() const { return communicator_.async_error(); }
-  /// Blocks until the GPU does nothing for the group, or until the deadline. True: it does nothing.
+  /// Blocks until the GPU does nothing for the group, or until the deadline. Returns true if it
+  /// does nothing.
   bool drain(base::Clock::time_point deadline);
 
  private:

@@ -8,24 +8,25 @@
 
 namespace tutti::collective {
 
-/// A stream of one GPU, with marks by which the host asks how far its work has come. One thread at
-/// a time, with the GPU's context current. Nothing blocks. All throw `internal` for what CUDA
-/// reports.
+/// A stream of one GPU. By its marks the host asks how far the work has come. One thread at a time
+/// uses it, with the GPU's context current. Nothing blocks. All functions throw `internal` if CUDA
+/// reports an error.
 class DeviceQueue {
  public:
   using Mark = std::uint64_t;
 
-  /// The GPU and the pool outlive it.
+  /// The GPU and the pool outlive this object.
   DeviceQueue(const cuda::Gpu& gpu, cuda::EventPool& events) : events_(events), stream_(gpu) {}
 
   const cuda::Stream& stream() const { return stream_; }
-  /// Stands for all work that was enqueued so far. Later marks are not smaller.
+  /// Returns a mark for all work that has been enqueued. Later marks are not smaller.
   Mark mark();
   /// Whether all work that the mark stands for is over.
   bool is_over(Mark mark);
   /// Whether all work is over that any mark stands for.
   bool is_over() { return is_over(marked_); }
-  /// Later work of this queue waits, on the GPU, for all that was enqueued in the other one so far.
+  /// Makes later work of this queue wait, on the GPU, for all work that has been enqueued in the
+  /// other queue.
   void follow(const DeviceQueue& before) const;
 
  private:
@@ -33,7 +34,7 @@ class DeviceQueue {
   cuda::Stream stream_;
   Mark marked_ = 0;
   Mark over_ = 0;
-  std::deque<cuda::EventPool::Pooled> under_way_;  ///< of the marks above `over_`
+  std::deque<cuda::EventPool::Pooled> under_way_;  ///< the events of the marks above `over_`
 };
 
 }  // namespace tutti::collective

@@ -49,7 +49,7 @@ void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const 
   const bool gathers = batch.kind == CollectiveKind::allgather;
   const bool copies = gathers || batch.kind == CollectiveKind::broadcast;
   if (batch.kind == CollectiveKind::broadcast && batch.root != topology_.rank) return;
-  // The lanes send from the result slots, so inputs are copied there anyway.
+  // The lanes send from the result slots, so inputs are copied there in any case.
   if (gathers && topology_.node_count() > 1) return;
   for (std::size_t i = 0; i < batch.parts.size(); ++i) {
     const TensorPart& part = batch.parts[i];
@@ -63,7 +63,7 @@ void Engine::tell_places(const Batch& batch, shm::Descriptor& descriptor) const 
       return;
     }
     const auto in = memory_.arena_offset(part.ins[0], bytes);
-    // Only an allreduce's outputs are written by other ranks.
+    // Other ranks write only the outputs of an allreduce.
     const auto out = others_write ? memory_.arena_offset(part.outs[0], bytes) : in;
     if (!in || !out) return;
     descriptor.places[i] = {*in, *out};
@@ -87,7 +87,7 @@ void Engine::enter(const Batch& batch) {
   } else if (open.way != Way::nothing) {
     shm::Descriptor& places = memory_.descriptor(memory_.local_index(), open.sequence);
     places.parts = 0;
-    // A batch that moves by halves as one chunk gains nothing from arenas.
+    // Arenas do not help a batch that moves by halves as one chunk.
     const bool halves = open.way == Way::halves;
     if (!halves || batch.bytes() > site_.eager_bytes) tell_places(batch, places);
     // Batches before this one may use the slot until they are done.
@@ -168,7 +168,7 @@ Mover* Engine::start(OpenBatch& next) {
 
 bool Engine::linger() const {
   if (site_.several_nodes() || tuning_.sums_together) return false;
-  // Other batches take long, and a moment more or less is nothing to them.
+  // Other batches take so long that a moment more or less does not matter.
   const bool halves = moving_ > 0 && open_.front().way == Way::halves;
   if (moving_ > 0 ? !halves : !gate_.is_open()) return false;
   for (int look = 0; look < most_looks; ++look) {
@@ -198,8 +198,8 @@ Progress Engine::step() {
   return progress;
 }
 
-/// Moves a batch that ends after another one. An allreduce that is over reports it again in its
-/// turn.
+/// Moves a batch that may end only after an earlier one. If its data has moved, that is noted, and
+/// the batch ends in its turn.
 bool Engine::move_behind(OpenBatch& moving) {
   if (moving.way == Way::small) gate_.poll_delivered(moving.sequence);
   if (moving.mover == nullptr || moving.over) return false;
@@ -235,7 +235,8 @@ std::size_t Engine::buffer_bytes() const {
 }
 
 std::size_t Engine::most_buffer_bytes(const topology::Topology& topology, const Tuning& tuning) {
-  // How far a slice is rounded up; the least room in an exchange's inbox for one sender.
+  // The most bytes by which a slice is rounded up, and the least room in an exchange's inbox for
+  // one sender.
   constexpr std::size_t rounding = 1024;
   constexpr std::size_t least_inbox = std::size_t{11} << 10;
   const auto nodes = static_cast<std::size_t>(topology.node_count());

@@ -11,12 +11,14 @@
 namespace tutti::collective {
 namespace {
 
-/// Up to this size the shard is sent whole to all: a second round of messages would take longer.
+/// Up to this size each rank sends its whole shard to all, because a second round of messages would
+/// take longer.
 constexpr std::size_t gather_bytes = std::size_t{8} << 10;
-/// Blocks begin at multiples of so many elements: for f32 and wider types, on cache lines.
+/// Blocks begin at multiples of this number of elements. For f32 and wider types these are cache
+/// lines.
 constexpr std::size_t block_granule = 16;
-/// How many bytes a block may have more than an even share: one `block_granule`, and one `granule`
-/// of the slice.
+/// The most bytes that a block may have beyond an even share: one `block_granule`, and one
+/// `granule` of the slice.
 constexpr std::size_t slack = 1024;
 
 }  // namespace
@@ -80,7 +82,7 @@ void Exchange::narrow(WireFormat wire) {
   std::vector<std::byte>& narrow = buffers_->narrow;
   narrow.resize(std::max(narrow.size(), count_ * size_of(dtype)));
   const void* const source = shard_;
-  // Divide first: a node's sum may be too large for 16 bits though the average is not.
+  // The sum is divided first. A node's sum may be too large for 16 bits though the average is not.
   const reduce::Kernel divide{DType::f32, dtype, kernel_.op, std::exchange(kernel_.divisor, 1)};
   reduce::reduce(divide, {&source, 1}, narrow.data(), count_);
   kernel_.in = kernel_.out = dtype;
@@ -116,7 +118,7 @@ void Exchange::start_gather() {
 
 void Exchange::start_reduce_scatter() {
   phase_ = Phase::reduce_scatter;
-  // In each round all send to different ranks, so that no two share a link.
+  // In each round all ranks send to different ranks, so that no two share a link.
   for (std::size_t i = 1; i < peers(); ++i) {
     const std::size_t from = (me_ + peers() - i) % peers();
     receive(from, inbox(from), blocks_[me_].size());

@@ -26,12 +26,13 @@ Gate::Gate(const topology::Topology& topology, const shm::NodeMemory& memory,
 }
 
 void Gate::arrive(std::uint32_t epoch, std::uint64_t number, Payload payload) {
-  // A rank never goes on from an open gate: so the coordinator has closed this one.
+  // A rank never leaves an open gate. So if this one is still open, the coordinator has closed it.
   if (open_) close(open_->epoch, open_->number);
   open_ = Passage{epoch, number, payload};
   const std::uint64_t word = gate_word(epoch, number);
   memory_.mine().gate.store(word);
-  // Only the last to arrive wakes others. If two arrive last at once, at least one sees the other.
+  // Only the last rank to arrive wakes the others. If two ranks arrive last at the same time, at
+  // least one of them sees the other.
   if (!has_node_arrived(word)) return;
   if (!several_nodes()) {
     memory_.ring_peers();
@@ -56,7 +57,8 @@ bool Gate::has_node_arrived() const {
   return has_node_arrived(gate_word(open_->epoch, open_->number));
 }
 
-/// On a leader whose node has arrived. True once all nodes have and the payload is here.
+/// Called on a leader whose node has arrived. Returns true once all nodes have arrived and the
+/// payload is here.
 bool Gate::drive(Passage& passage) {
   const Payload& payload = passage.payload;
   if (!passage.told) {
@@ -111,7 +113,7 @@ void Gate::withdraw(std::uint32_t epoch, std::uint64_t number) {
 
 void Gate::close(std::uint32_t epoch, std::uint64_t number) {
   if (!is_at(epoch, number)) return;
-  // All have arrived. Reading their words makes what they wrote before visible here.
+  // All ranks have arrived. This reads their words, so that their earlier writes are visible here.
   has_node_arrived(gate_word(epoch, number));
   if (leader_gate_ && open_->payload.batch != nullptr) {
     owed_.push_back(*open_);

@@ -3,7 +3,7 @@
 
 namespace tutti::collective {
 
-/// A gate as one word: the epoch, then the batch's number + 1, so that 0 is no gate.
+/// A gate as one word: the epoch, then the batch's number + 1. So 0 means no gate.
 inline constexpr int gate_number_bits = 40;
 
 inline std::uint64_t gate_word(std::uint32_t epoch, std::uint64_t number) {

@@ -43,7 +43,7 @@ Progress GroupAllreduce::step() {
 }
 
 bool GroupAllreduce::drive_device() {
-  // The later stages first: they free what the earlier ones wait for.
+  // The later stages come first, because they free the memory for which the earlier ones wait.
   bool moved = raise(gather_, group_->outputs(), &shm::RankBlock::copied_out, Stage::copy_out);
   moved |= launch_some();
   moved |= raise_reduced();
@@ -54,7 +54,7 @@ bool GroupAllreduce::drive_device() {
   return prepare_some() || moved;
 }
 
-/// Tells the node how many chunks' inputs are complete here.
+/// Tells the node for how many chunks the inputs are complete on this rank.
 bool GroupAllreduce::prepare_some() {
   awaits_input_ = false;
   if (prepared_ == chunks().size()) return false;

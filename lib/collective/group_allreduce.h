@@ -18,38 +18,37 @@
 
 namespace tutti::collective {
 
-/// Allreduce of one batch of tensors on GPUs, one a rank of the node, by launches of NCCL. It is a
-/// pipeline: different chunks are in different stages at once.
+/// Allreduce of one batch of tensors on GPUs, one for each rank of the node, by launches of NCCL.
+/// It is a pipeline: different chunks are in different stages at once.
 ///
 /// 1. Scatter, one launch: every rank sends each lane its slice of the chunk.
 /// 2. Sum: each lane's GPU sums its slice over all ranks of the node, in the canonical tree.
 /// 3. Exchange, with several nodes: the slice is copied down to the lane's result slot, exchanged
-///    with the lane's kin, and copied up.
+/// with the lane's kin, and copied up.
 /// 4. Gather, one launch: every lane sends its slice to all ranks, straight to their outputs.
 ///
-/// A launch is made by all ranks of the node, in one order, and each takes its GPU until the last
-/// rank has made it. So the node's first rank appends a launch to the log (`shm::LaunchLog`) once
-/// all ranks are ready for it (for the scatter: `shm::RankBlock::prepared`, for the gather:
-/// `reduced`). The others make it as soon as they see it there. No launch waits for anything else,
-/// so none hangs unless a rank or a GPU does.
+/// All ranks of the node make a launch in the same order, and a launch occupies each GPU until the
+/// last rank has made it. So the node's first rank appends a launch to the log (`shm::LaunchLog`)
+/// once all ranks are ready for it. They tell that by `shm::RankBlock::prepared` for the scatter,
+/// and by `reduced` for the gather. The others make the launch as soon as they see it in the log.
+/// No launch waits for anything else, so none hangs unless a rank or a GPU does.
 ///
-/// Its chunks have numbers and raise flags as `Allreduce`'s do, so that batches of either follow
-/// each other in one staging memory. The next batch may start in another GroupAllreduce while the
-/// last chunks of this one are under way.
-/// One thread at a time drives it; nothing blocks.
+/// Its chunks have numbers and raise flags like those of `Allreduce`, so that batches of either
+/// follow each other in one staging memory. The next batch may start in another GroupAllreduce
+/// while the last chunks of this one are under way. One thread at a time drives it. Nothing blocks.
 class GroupAllreduce final : public Mover {
  public:
-  /// The references outlive it.
+  /// The references outlive this object.
   GroupAllreduce(const topology::Topology& topology, const shm::NodeMemory& memory,
                  const Lane& lane, const Site& site);
 
-  /// From now on stages are recorded there, which outlives it.
+  /// Records the stages in the timeline from now on. The timeline outlives this object.
   void record_in(observe::Timeline& timeline) { recorder_ = observe::StageRecorder(timeline); }
 
-  /// Starts on an allreduce that all ranks of the node move by their group. Batch and group stay in
-  /// place until it is done. `before` counts the chunks of all batches before it.
+  /// Starts on an allreduce that all ranks of the node move by their group. Batch and group keep
+  /// their addresses until it is done. `before` counts the chunks of all batches before it.
   void start(const Batch& batch, DeviceGroup& group, std::uint64_t before);
-  /// Number of the chunk after the batch's last.
+  /// The number of the chunk after the batch's last one.
   std::uint64_t end() const { return chunks().end(); }
 
   Progress step() override;
@@ -63,7 +62,7 @@ class GroupAllreduce final : public Mover {
 
  private:
   const Chunks& chunks() const { return layout_.chunks(); }
-  /// By the count of the chunks that move by launches.
+  /// The chunk's number among the chunks that move by launches.
   std::uint64_t ordinal(std::uint64_t chunk) const { return first_ + chunk; }
   topology::Range slice(std::uint64_t chunk, int local) const;
   topology::Range own_slice(std::uint64_t chunk) const {
@@ -116,8 +115,8 @@ class GroupAllreduce final : public Mover {
   const cuda::Event* complete_ = nullptr;  ///< the input's event that was found done last
   bool awaits_input_ = false;
   CopyStage scatter_;
-  CopyStage sum_;                ///< with an exchange: until the sum is on the host
-  std::uint64_t exchanged_ = 0;  ///< and, with an exchange, on their way up
+  CopyStage sum_;                ///< with an exchange, a chunk is over when its sum is on the host
+  std::uint64_t exchanged_ = 0;  ///< with an exchange, they are also on their way up
   CopyStage up_;
   CopyStage gather_;
   std::vector<DeviceGroup::Send> sends_;

@@ -1,4 +1,4 @@
-// GroupAllreduce's stages: what each tells the GPU to do with a chunk.
+// The stages of GroupAllreduce: what each tells the GPU to do with a chunk.
 #include "collective/group_allreduce.h"
 
 namespace tutti::collective {
@@ -32,7 +32,7 @@ std::byte* GroupAllreduce::place(std::uint64_t chunk, int local) const {
   return group_->place(chunks().number(chunk), local);
 }
 
-/// The pieces of a slice that lie in one tensor each; all ranks have the same.
+/// Visits the pieces of a slice that lie in one tensor each. All ranks have the same pieces.
 template <typename Visit>
 void GroupAllreduce::for_each_piece(std::uint64_t chunk, topology::Range slice,
                                     const Visit& visit) const {
@@ -112,7 +112,7 @@ bool GroupAllreduce::exchange_some() {
     start_exchange();
     moved = true;
   }
-  // While the first transfer is waited for, those of later chunks are driven, too.
+  // While this waits for the first transfer, it also drives those of later chunks.
   for (std::uint64_t chunk = exchanged_; chunk < sum_.over(); ++chunk) {
     if (exchange(chunk).is_busy()) moved |= exchange(chunk).step() != Progress::waiting;
   }
@@ -158,7 +158,8 @@ void GroupAllreduce::gather() {
       sends_.push_back({from, piece.count * width_, peer});
     });
     for_each_piece(chunk, slice(chunk, peer), [&](const PartRange& piece) {
-      // The place is free since the sum. It takes what this rank has no output for.
+      // The place has been free since the sum. It takes the elements for which this rank has no
+      // output.
       std::byte* const to = batch_->parts[piece.part].outs.empty()
                                 ? place(chunk, peer) + piece.before * width_
                                 : output(*batch_, piece, 0);

@@ -11,12 +11,12 @@ namespace {
 
 using observe::Stage;
 
-/// The sum of so many bytes is written to the second place while the first still holds it in the
-/// processor's nearest cache.
+/// The size of a block. Its sum is written to the second place while the processor's nearest cache
+/// still holds it from the first.
 constexpr std::size_t block_bytes = std::size_t{4} << 10;
 
-/// One step does all stages of a chunk whose halves are no larger: each stage but the sum touches a
-/// half twice, and the sum touches it three times.
+/// If the halves of a chunk are no larger, one step does all stages of the chunk. The sum touches a
+/// half three times, and each other stage touches it twice.
 constexpr std::size_t most_at_once = step_bytes / 7;
 
 std::byte* output(const TensorPart& part, const PartRange& range, std::size_t width) {
@@ -78,7 +78,7 @@ Progress Halves::step() {
   bool moved = false;
   if (next_ == Next::fill) {
     fill(*batch_, chunks_, chunk_);
-    // The other rank may wait for it though its own slot was filled before the gate.
+    // The other rank may wait for this flag, even if its own slot was filled before the gate.
     memory_.mine().half_filled.store(chunks_.number(chunk_) + 1);
     memory_.ring_peers();
     next_ = Next::sum;

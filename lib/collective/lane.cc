@@ -7,7 +7,7 @@ namespace tutti::collective {
 Lane::Lane(const topology::Topology& topology, const shm::NodeMemory::Layout& layout,
            const mpi::Communicator* communicator, int first_stream) {
   if (topology.node_count() == 1 || topology.local_index() >= topology.lanes()) return;
-  // Two granules of the widest dtype: one for rounding the slice, one for rounding the chunk.
+  // Room for rounding: one granule of the widest dtype for the slice, and one for the chunk.
   constexpr std::size_t rounding = 2 * granule * sizeof(double);
   const auto lanes = static_cast<std::size_t>(topology.lanes());
   const auto ranks = static_cast<std::size_t>(topology.size);

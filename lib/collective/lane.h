@@ -11,16 +11,16 @@
 namespace tutti::collective {
 
 /// This rank's lane: its exchanges with its kin, the ranks of the same local index on the other
-/// nodes. One exchange for each slot of the pipeline; it is free when the slot is.
-/// One thread at a time drives it.
+/// nodes. There is one exchange for each slot of the pipeline. It is free when the slot is. One
+/// thread at a time drives it.
 class Lane {
  public:
-  /// Without exchanges on one node (`communicator` is null) and on a rank that is in no lane.
-  /// `first_stream`: see `Pipelines`.
+  /// There are no exchanges on one node, where `communicator` is null, and none on a rank that is
+  /// in no lane. For `first_stream` see `Pipelines`.
   Lane(const topology::Topology& topology, const shm::NodeMemory::Layout& layout,
        const mpi::Communicator* communicator, int first_stream);
 
-  /// By the chunk's number.
+  /// The exchange of a chunk, by the chunk's number.
   Exchange& exchange(std::uint64_t chunk) const { return *exchanges_[chunk % exchanges_.size()]; }
   std::uint64_t bytes_sent() const;
   std::size_t buffer_bytes() const;

@@ -10,7 +10,7 @@
 namespace tutti::collective {
 namespace {
 
-/// Without payload: after each round a leader has heard of this many times as many nodes.
+/// Without a payload, a leader has heard of this many times as many nodes after each round.
 constexpr std::size_t radix = 8;
 
 }  // namespace
@@ -99,7 +99,8 @@ void LeaderGate::arrive(std::uint32_t epoch, std::uint64_t number, const Piggyba
   send_round();
 }
 
-/// Takes in the peer's messages, and what they carry. True if the peer has arrived at this gate.
+/// Takes in the peer's messages and the data that they carry. Returns true if the peer has arrived
+/// at this gate.
 bool LeaderGate::receive_arrival(Stream& stream) {
   while (!stream.posted || requests_.take_finished(stream.id)) {
     stream.posted = false;
@@ -119,7 +120,7 @@ bool LeaderGate::receive_arrival(Stream& stream) {
   return false;
 }
 
-/// The same for all peers of this round.
+/// Does the same for all peers of this round.
 bool LeaderGate::receive_round() {
   while (next_ < rounds_->ends[round_]) {
     if (!receive_arrival(streams_[next_])) return false;
@@ -148,7 +149,7 @@ bool LeaderGate::poll_closed() {
     send_round();
   }
   waiting_ = false;
-  // Collects sends that completed at once.
+  // Collects the sends that MPI completed at once.
   requests_.progress();
   collect_sent();
   return true;

@@ -11,42 +11,43 @@
 namespace tutti::collective {
 
 /// The gate between nodes: a dissemination barrier of their leaders. In each round a leader tells
-/// others that its node, and all nodes it has heard of, have arrived.
+/// others that its node, and all nodes of which it has heard, have arrived.
 ///
 /// With a payload (`Piggyback`) each leader sends one message a round, for ceil(log2 n) rounds. A
 /// gate without payload stands before data that fills the links, and each round's messages queue
 /// behind that data. So each leader then sends seven messages a round, for ceil(log8 n) rounds.
 ///
-/// A message carries epoch and batch, and a peer's messages arrive in order. One of an older batch
-/// or epoch is stale and dropped. One of a newer epoch is kept: its sender has resumed, and this
-/// rank will. Within an epoch no peer is ahead of this rank: it leaves a gate when it has sent all
-/// its messages for it, or when the coordinator closes the gate, which begins a new epoch.
-/// One thread at a time drives it; nothing blocks.
+/// A message names its epoch and batch, and a peer's messages arrive in order. A message of an
+/// older batch or epoch is outdated, and is dropped. A message of a newer epoch is kept: its sender
+/// has resumed, and this rank will. Within an epoch no peer is ahead of this rank. A peer leaves a
+/// gate when it has sent all its messages for it, or when the coordinator closes the gate, which
+/// begins a new epoch. One thread at a time drives it. Nothing blocks.
 class LeaderGate {
  public:
-  /// `leaders`: one rank a node; this one is `leaders[me]`. The communicator is this gate's alone
-  /// and outlives it.
+  /// `leaders` holds one rank of each node. This rank is `leaders[me]`. Only this gate uses the
+  /// communicator, which outlives it.
   LeaderGate(const mpi::Communicator& communicator, std::vector<int> leaders, std::size_t me);
   LeaderGate(const LeaderGate&) = delete;
   LeaderGate& operator=(const LeaderGate&) = delete;
 
-  /// Held for blocks and messages.
+  /// The bytes that it holds for blocks and messages.
   std::size_t buffer_bytes() const;
-  /// The most it can hold. At most two messages to a peer are under way: its message for one gate
-  /// proves that it has received what was sent to it for the gate before.
+  /// The most bytes that it can hold. At most two messages to a peer are under way: the peer's
+  /// message for one gate proves that it has received what was sent to it for the gate before.
   static std::size_t most_buffer_bytes(std::size_t nodes);
 
-  /// All ranks of this node have arrived. `load`: what the gate carries; of the same kind on every
-  /// node, and copied. A gate that carries something must be driven to its end even when it is
-  /// known to have closed, for other nodes may wait for what this one forwards.
+  /// Call this when all ranks of this node have arrived. `load` is the data that the gate carries.
+  /// It is of the same kind on every node, and it is copied. A gate that carries data must be
+  /// driven to its end even if it is known to have closed, because other nodes may wait for what
+  /// this one forwards.
   void arrive(std::uint32_t epoch, std::uint64_t number, const Piggyback::Load& load);
-  /// Drives the exchange. True once every node has arrived at this gate.
+  /// Drives the exchange. Returns true once every node has arrived at this gate.
   bool poll_closed();
   /// Whether the last `poll_closed` made progress.
   bool has_moved() const { return moved_; }
-  /// Whether MPI still holds messages of gates, closed ones, too.
+  /// Whether MPI still holds messages of gates, even of closed ones.
   bool is_sending() const { return !sending_.empty(); }
-  /// Forgets the gate that `arrive` was called for.
+  /// Forgets the gate for which `arrive` was called.
   void withdraw() { waiting_ = false; }
   /// The data that the closed gate has brought. It is valid until the next arrival.
   Piggyback& piggyback() { return piggyback_; }
@@ -61,7 +62,8 @@ class LeaderGate {
   };
   static_assert(sizeof(Header) <= Piggyback::header_bytes);
 
-  /// One message each way in a round: to one node, from another. Each stream has its own tag.
+  /// One message in each direction in a round: one to a node, and one from another node. Each
+  /// stream has its own tag.
   struct Stream {
     std::size_t to = 0;
     std::size_t from = 0;
@@ -75,7 +77,7 @@ class LeaderGate {
     bool carries = false;
     mpi::Requests::Id id = 0;
   };
-  /// MPI may need their messages longer than the gate lives.
+  /// Messages that MPI may need for longer than the gate lives.
   struct Messages {
     std::vector<Stream> streams;  ///< the index is the tag
     std::vector<Sending> sending;

@@ -5,7 +5,7 @@
 
 namespace tutti::collective {
 
-/// Moves a batch in steps, from its start until it is done. One thread at a time drives it; nothing
+/// Moves a batch in steps, from its start until it is done. One thread at a time drives it. Nothing
 /// blocks.
 class Mover {
  public:
@@ -16,16 +16,17 @@ class Mover {
 
   /// Does a bounded piece of work, some tens of microseconds.
   virtual Progress step() = 0;
-  /// Begins what a device may begin by itself, and looks for what it has ended. This takes the
-  /// thread no time, so the batch before this one need not wait for it. True: some moved.
+  /// Begins work that a device can do by itself, and looks for work that it has ended. This takes
+  /// the thread no time, so the batch need not wait for the one before it. Returns true if
+  /// something moved.
   virtual bool drive_device() = 0;
-  /// A device has been told all that it has to do for the batch.
+  /// Whether the device has been told all that it has to do for the batch.
   virtual bool is_issued() const = 0;
-  /// A transfer between nodes, or work of a device, is under way, which rings no bell.
+  /// Whether a transfer between nodes or work of a device is under way. Neither rings a bell.
   virtual bool is_polling() const = 0;
-  /// Work of a device is under way, or the program's work before it.
+  /// Whether work of a device, or the program's work before it, is under way.
   virtual bool is_copying() const = 0;
-  /// Says what is done, what is waited for, and which ranks hold it up.
+  /// Says what is done, for what it waits, and which ranks hold it up.
   virtual std::string describe() const = 0;
 };
 

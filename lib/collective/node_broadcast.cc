@@ -39,7 +39,7 @@ void NodeBroadcast::start(const std::vector<int>& stops, std::size_t me, bool al
   }
 }
 
-/// Returns the parent.
+/// Sets the children, and returns the parent.
 std::size_t NodeBroadcast::choose_children(const std::vector<int>& stops, std::size_t me,
                                            bool chain) {
   children_.clear();
@@ -47,7 +47,8 @@ std::size_t NodeBroadcast::choose_children(const std::vector<int>& stops, std::s
     if (me + 1 < stops.size()) children_.push_back(stops[me + 1]);
     return me - 1;
   }
-  // Binomial tree: the parent lacks the highest bit of `me`; children add a higher one.
+  // In the binomial tree the number of the parent lacks the highest bit of `me`. Those of the
+  // children have one higher bit in addition.
   std::size_t bit = 1;
   while (bit <= me) bit *= 2;
   const std::size_t parent = me - bit / 2;

@@ -29,7 +29,7 @@ void NodeSum::operator()(const reduce::Kernel& kernel, std::span<std::byte* cons
   reduce::reduce(kernel, sources_, out, count);
 }
 
-/// Sums in place, but for the last sum, which also divides and goes to `out`.
+/// Sums in place. Only the last sum also divides, and goes to `out`.
 void NodeSum::join(const reduce::Kernel& kernel, std::span<std::byte* const> places, std::byte* out,
                    std::size_t count) const {
   reduce::Kernel undivided = kernel;

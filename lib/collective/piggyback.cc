@@ -12,8 +12,8 @@
 namespace tutti::collective {
 namespace {
 
-/// The most blocks in a message: in the last round that doubles what is known, or in the last
-/// round.
+/// The most blocks in a message. Either the last round that doubles what is known has the most, or
+/// the very last round.
 std::size_t most_blocks(std::size_t nodes) {
   std::size_t most = 1;
   for (std::size_t distance = 1; distance < nodes; distance *= 2) {
@@ -45,7 +45,7 @@ bool Piggyback::may_sum(std::size_t nodes) {
 std::size_t Piggyback::most_block(Kind kind, std::size_t nodes) {
   if (kind == Kind::none) return 0;
   const std::size_t blocks = kind == Kind::gathered ? most_blocks(nodes) : 1;
-  // Whole cache lines.
+  // The largest block is a whole number of cache lines.
   const std::size_t most = (mpi::message_bytes - header_bytes) / blocks;
   return most / base::cache_line * base::cache_line;
 }
@@ -96,7 +96,7 @@ void Piggyback::take(const Round& round, const std::byte* message) {
   }
 }
 
-/// Which of the two operands comes first changes no bit.
+/// The order of the two operands changes no bit.
 void Piggyback::add(const Round& round, const std::byte* message) {
   reduce::Kernel kernel = kernel_;
   if (&round != &rounds_.back()) kernel.divisor = 1;

@@ -18,38 +18,38 @@ namespace tutti::collective {
 
 /// The pipelines through one staging memory: two for allreduces and their halves, one for
 /// broadcasts, and one for all_to_alls. They share the memory's slots, and they count its chunks
-/// together. One thread at a time drives them; nothing blocks.
+/// together. One thread at a time drives them. Nothing blocks.
 class Pipelines {
  public:
   /// How many allreduces may move at once.
   static constexpr std::size_t allreduces_at_once = 2;
 
-  /// The references outlive it. `communicator` is null on one node. `first_stream`: the transfers
-  /// between nodes take `streams(memory.layout())` streams of the communicator from this one on,
-  /// and no other pipelines take these.
+  /// The references outlive this object. `communicator` is null on one node. The transfers between
+  /// nodes take `streams(memory.layout())` streams of the communicator, from `first_stream` on. No
+  /// other pipelines take these streams.
   Pipelines(const topology::Topology& topology, const shm::NodeMemory& memory,
             mpi::Communicator* communicator, const Site& site, const Tuning& tuning,
             int first_stream);
   static int streams(const shm::NodeMemory::Layout& layout);
 
-  /// From now on stages are recorded there, which outlives it.
+  /// Records the stages in the timeline from now on. The timeline outlives this object.
   void record_in(observe::Timeline& timeline);
 
   const shm::NodeMemory& memory() const { return memory_; }
-  /// Starts on a batch whose way is the pipeline, in the pipeline whose turn it is.
+  /// Starts on a batch whose way is the pipeline. The two pipelines take turns.
   Mover& start_allreduce(const Batch& batch, std::uint64_t sequence);
   /// Starts on a batch whose way is the group.
   Mover& start_group_allreduce(const Batch& batch, DeviceGroup& group);
-  /// Starts on a broadcast. No other one is under way.
+  /// Starts on a broadcast. No other broadcast may be under way.
   Mover& start_broadcast(const Batch& batch, std::uint64_t sequence);
-  /// Starts on an all_to_all. Nothing else is under way.
+  /// Starts on an all_to_all. Nothing else may be under way.
   Mover& start_all_to_all(const Batch& batch);
 
-  /// Sent by this rank between nodes.
+  /// The bytes that this rank has sent between nodes.
   std::uint64_t bytes_sent() const {
     return lane_.bytes_sent() + broadcast_.bytes_sent() + all_to_all_.bytes_sent();
   }
-  /// Held for transfers between nodes.
+  /// The bytes that it holds for transfers between nodes.
   std::size_t buffer_bytes() const { return lane_.buffer_bytes(); }
 
  private:
@@ -60,7 +60,7 @@ class Pipelines {
   Broadcast broadcast_;
   AllToAll all_to_all_;
   std::uint64_t chunks_ = 0;  ///< of all batches started
-  std::size_t turn_ = 0;      ///< which of each two takes the next allreduce
+  std::size_t turn_ = 0;      ///< which one of each pair takes the next allreduce
 };
 
 }  // namespace tutti::collective

@@ -9,19 +9,13 @@ namespace {
 
 constexpr std::size_t worth_its_own_sum = 512;
 
-/// Two ranks on one node each sum the whole chunk straight into their outputs. As many bytes pass
-/// between them as when each sums half, and there is one stage less.
-bool is_summed_by_both(const Batch& batch, const Site& site, bool in_arenas) {
-  return site.local_size == 2 && !site.several_nodes() && !in_arenas && batch.ends == nullptr &&
-         is_worth_its_own_sum(batch);
-}
-
 bool moves_by_halves(const Batch& batch, const Site& site) {
   return batch.kind == CollectiveKind::allreduce && batch.ends == nullptr &&
-         batch.bytes() >= site.halves_from && batch.bytes() <= site.halves_up_to;
+         batch.bytes() >= site.halves_from;
 }
 
-/// Between nodes the lanes send from the result slots, so an allgather's inputs are copied there.
+/// The route of an allgather. Between nodes the lanes send from the result slots, so an allgather's
+/// inputs are copied there.
 Route gather(const Site& site, bool told) {
   const bool in_arenas = told && !site.several_nodes();
   Route route;
@@ -30,7 +24,7 @@ Route gather(const Site& site, bool told) {
   route.copy_in = in_arenas ? Route::CopyIn::none : Route::CopyIn::column;
   route.copy_out = in_arenas ? Route::CopyOut::in_place : Route::CopyOut::result;
   if (!site.several_nodes()) {
-    // The column that copy in puts there is the result: nobody waits for `copied_in`.
+    // The column that copy in puts there is the result, so no rank waits for `copied_in`.
     route.brought = &shm::RankBlock::reduced;
     route.leaves_out_copied_in = true;
     route.leaves_out_reduced = in_arenas;
@@ -44,27 +38,25 @@ Route gather(const Site& site, bool told) {
   return route;
 }
 
-/// A rank alone on its node has nobody to sum with in the node, so its copies in go straight to the
-/// result slot. The host does not gain from that: summing one source takes it as long as a copy.
+/// Whether the rank is alone on its node. Then no other rank of the node has anything to sum, so
+/// the rank copies its input straight to the result slot. On the host that would save no time,
+/// because summing one source takes as long as a copy.
 bool is_alone(const Batch& batch, const Site& site) {
   return batch.ends != nullptr && site.several_nodes() && site.local_size == 1 &&
          batch.divisor_in_node() == 1;
 }
 
-/// An allreduce or its first half. Tensors behind ends of their own are copied to staging memory as
-/// a whole, and out of it.
+/// The route of an allreduce or of its first half. Tensors with ends of their own are copied to
+/// staging memory as a whole, and out of it.
 Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
   const bool host = batch.ends == nullptr;
   const bool scatters = batch.kind == CollectiveKind::reduce_scatter;
-  const bool both = !scatters && is_summed_by_both(batch, site, in_arenas);
   const bool everywhere = in_arenas && !scatters;
-  const bool whole = both || !host;
   Route route;
   route.own_in_place = host;
   route.waits_for_release = in_arenas;
-  route.sums_whole_chunk = both;
   route.own_column_out = scatters;
-  if (!in_arenas) route.copy_in = whole ? Route::CopyIn::whole_chunk : Route::CopyIn::staging;
+  if (!in_arenas) route.copy_in = host ? Route::CopyIn::staging : Route::CopyIn::whole_chunk;
   route.leaves_out_copied_in = in_arenas;
   if (site.in_a_lane) {
     route.sum = in_arenas ? Route::Sum::in_place : Route::Sum::staged;
@@ -81,7 +73,7 @@ Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
     }
   } else if (everywhere) {
     route.sum_to = Route::SumTo::all_outputs;
-  } else if (host && (scatters || both)) {
+  } else if (host && scatters) {
     route.sum_to = Route::SumTo::own_outputs;
   }
   const bool is_out = everywhere || route.sum_to != Route::SumTo::result;
@@ -93,8 +85,8 @@ Route reduce(const Batch& batch, const Site& site, bool in_arenas) {
   return route;
 }
 
-/// Each rank has a slot of the eager limit's size for its whole row of the matrix. All ranks look
-/// at all rows, so that they choose alike.
+/// Whether each rank's whole row of the matrix fits its slot, which has the size of the eager
+/// limit. Each rank looks at all rows, so that all choose alike.
 bool fits_slots(const Batch& batch, std::size_t eager_bytes) {
   const std::size_t most = eager_bytes / size_of(batch.dtype);
   const Shares& shares = batch.shares;
@@ -120,9 +112,9 @@ bool is_worth_its_own_sum(const Batch& batch) {
   return batch.bytes() / batch.parts.size() >= worth_its_own_sum;
 }
 
-/// An output in an arena is not read next by the rank that writes it. With tensors as large as the
+/// The rank that writes an output in an arena does not read it next. With tensors as large as the
 /// caches, non-temporal stores took 2, 4 and 8 ranks 16 to 23 % less time for such outputs, and 16
-/// to 31 % more for private ones.
+/// to 31 % more time for private ones.
 bool is_streamed(const Batch& batch, const Site& site, bool in_arenas) {
   const std::size_t each = site.cache_bytes / static_cast<std::size_t>(site.local_size);
   return batch.exceeds(in_arenas ? each / 4 * 3 : each);
@@ -135,8 +127,7 @@ Site Site::of(const topology::Topology& topology, const Tuning& tuning) {
           .node_tree = topology::joins_of_uneven_nodes(topology).empty(),
           .eager_bytes = tuning.eager_bytes,
           .cache_bytes = tuning.cache_bytes,
-          .halves_from = tuning.halves_from,
-          .halves_up_to = takes_halves(topology) ? tuning.halves_up_to : 0};
+          .halves_from = takes_halves(topology) ? tuning.halves_from : SIZE_MAX};
 }
 
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site) {

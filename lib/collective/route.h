@@ -10,24 +10,23 @@
 
 namespace tutti::collective {
 
-/// Everything beside the batch itself that decides how a batch moves. It is the same for all
+/// Everything except the batch itself that decides how a batch moves. It is the same for all
 /// batches of a session. Plain data.
 struct Site {
   std::size_t nodes = 1;
   int local_size = 1;
-  bool in_a_lane = true;         ///< this rank exchanges slices with other nodes
-  bool node_tree = true;         ///< the nodes' sums are summed in the canonical tree over nodes
-  std::size_t eager_bytes = 0;   ///< the eager limit
-  std::size_t cache_bytes = 0;   ///< `Tuning::cache_bytes`
-  std::size_t halves_from = 0;   ///< `Tuning::halves_from`
-  std::size_t halves_up_to = 0;  ///< `Tuning::halves_up_to`; 0 unless two ranks are alone
+  bool in_a_lane = true;        ///< this rank exchanges slices with other nodes
+  bool node_tree = true;        ///< the nodes' sums are summed in the canonical tree over nodes
+  std::size_t eager_bytes = 0;  ///< the eager limit
+  std::size_t cache_bytes = 0;  ///< `Tuning::cache_bytes`
+  std::size_t halves_from = SIZE_MAX;  ///< `Tuning::halves_from`
 
   bool several_nodes() const { return nodes > 1; }
 
   static Site of(const topology::Topology& topology, const Tuning& tuning);
 };
 
-/// Which machine moves a batch.
+/// The machinery that moves a batch.
 enum class Way : std::uint8_t {
   nothing,     ///< the batch has no elements
   small,       ///< `Small`: the data moves with the gate
@@ -43,28 +42,28 @@ inline bool is_pipelined(Way way) {
   return way == Way::pipeline || way == Way::group;
 }
 
-/// Whether the tensors of an allreduce are so large on average that each is summed by itself. If
-/// they are smaller, it is faster to sum them together and to copy the sums out.
+/// Whether the tensors of an allreduce are so large on average that each is summed by itself.
+/// Smaller tensors are faster to sum together and to copy out afterwards.
 bool is_worth_its_own_sum(const Batch& batch);
 
 /// Whether the outputs exceed a rank's part of the caches, so that they are written by non-temporal
-/// stores. `in_arenas`: as for `choose_route`.
+/// stores. For `in_arenas` see `choose_route`.
 bool is_streamed(const Batch& batch, const Site& site, bool in_arenas);
 
-/// How the gate between nodes carries a batch; `none` if it does not. Equal on all ranks.
+/// How the gate between nodes carries a batch. `none` if it does not carry it. Equal on all ranks.
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site);
-/// The way of a batch. It depends on nothing that differs between ranks. A batch with ends of its
-/// own is not small: its inputs may be written after its gate was entered. Once its gate has
-/// closed, an allreduce of the pipeline moves by the node's group instead, if there is one
-/// (`Grouping`).
+/// The way of a batch. It depends only on facts that are equal on all ranks. A batch with ends of
+/// its own is never small, because its inputs may be written after its gate was entered. If the
+/// node has a group once the gate has closed, an allreduce of the pipeline moves by the group
+/// instead (`Grouping`).
 Way choose_way(const Batch& batch, const Site& site);
 
 /// How this rank moves one batch through the pipeline: which stages it has, and where each of them
-/// reads and writes. `Allreduce` reads these fields and decides nothing by itself.
+/// reads and writes. `Allreduce` reads these fields, and decides nothing by itself.
 struct Route {
   enum class CopyIn : std::uint8_t {
     none,
-    staging,      ///< what other ranks sum, to this rank's staging buffer
+    staging,      ///< the part that other ranks sum goes to this rank's staging buffer
     whole_chunk,  ///< the same, and the input to this rank's own slice, too
     column,       ///< an allgather: this rank's column, to the result slot
     result,       ///< the whole chunk, to the result slot: there is nobody to sum it with
@@ -83,16 +82,15 @@ struct Route {
   enum class Exchange : std::uint8_t { none, allreduce, reduce_scatter, allgather };
   enum class CopyOut : std::uint8_t {
     none,
-    result,    ///< from the result slots
-    in_place,  ///< an allgather: from the ranks' inputs, which lie in arenas
+    result,    ///< copies out of the result slots
+    in_place,  ///< an allgather copies out of the ranks' inputs, which lie in arenas
   };
   using Flag = shm::Flag shm::RankBlock::*;
 
   CopyIn copy_in = CopyIn::none;
   Sum sum = Sum::none;
   SumTo sum_to = SumTo::result;
-  bool sums_whole_chunk = false;  ///< not only this rank's slice
-  bool own_in_place = true;       ///< this rank's own input is summed from where it lies
+  bool own_in_place = true;  ///< this rank's own input is summed from where it lies
   Exchange exchange = Exchange::none;
   bool delivers = false;  ///< after the exchange the lane writes its slice to all outputs
   CopyOut copy_out = CopyOut::none;
@@ -101,14 +99,16 @@ struct Route {
   /// Copy in raises this flag for each chunk.
   Flag brought = &shm::RankBlock::copied_in;
   /// Once all ranks of the node have raised this flag for a chunk, the memory that copy in writes
-  /// is free, and nobody reads this rank's inputs any more.
+  /// is free, and no rank reads this rank's inputs any more.
   Flag released = &shm::RankBlock::reduced;
-  /// No rank waits for single chunks to be reduced: the flag is raised for the last one alone.
+  /// Whether the flag `reduced` is raised only for the last chunk, because no rank waits for single
+  /// chunks.
   bool reduced_at_the_end = false;
-  /// Other ranks read this rank's inputs or write its outputs, so the batch is done only when all
-  /// of them have released it.
+  /// Whether other ranks read this rank's inputs or write its outputs. Then the batch is done only
+  /// when all of them have released it.
   bool waits_for_release = false;
-  /// This rank has no stage that raises the flag, so it raises the flag for all chunks at once.
+  /// Whether this rank has no stage that raises the flag. Then it raises the flag for all chunks at
+  /// once.
   bool leaves_out_copied_in = false;
   bool leaves_out_reduced = false;
   bool leaves_out_copied_out = false;
@@ -118,8 +118,8 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
-/// The route of a batch whose way is the pipeline. `in_arenas`: all ranks of the node have told
-/// where their tensors lie in their arenas (`shm::Descriptor::parts`).
+/// The route of a batch whose way is the pipeline. `in_arenas` says that all ranks of the node have
+/// told where their tensors lie in their arenas (`shm::Descriptor::parts`).
 Route choose_route(const Batch& batch, const Site& site, bool in_arenas);
 
 }  // namespace tutti::collective

@@ -8,14 +8,14 @@
 namespace tutti::collective {
 namespace {
 
-/// Small enough that several processors find a stripe each. 8 ranks on two processors took as long
-/// with 4 stripes as with 16.
+/// A stripe is so small that several processors find one each. 8 ranks on two processors took as
+/// long with 4 stripes as with 16.
 constexpr std::size_t stripe_bytes = 4096;
 /// Below this size a rank sums everything in less time than it takes to share the work.
 constexpr std::size_t worth_sharing = 8192;
 
-/// Calls `visit(rank, offset, column)` for each rank's column of a sharded batch. `offset`: bytes
-/// of the columns before it.
+/// Calls `visit(rank, offset, column)` for each rank's column of a sharded batch. `offset` is the
+/// number of bytes in the columns before it.
 template <typename Visit>
 void for_each_column(const Batch& batch, const Visit& visit) {
   std::size_t offset = 0;
@@ -39,7 +39,8 @@ void Small::put(const Batch& batch, std::uint64_t sequence) const {
   });
 }
 
-/// The share for this rank, too: the output may be the input, and is overwritten behind the gate.
+/// Puts the share for this rank, too: the output may be the input, and is overwritten after the
+/// gate.
 void Small::put_shares(const Batch& batch, std::byte* to) const {
   std::size_t first = 0;
   for (int receiver = 0; receiver < batch.shares.ranks; ++receiver) {
@@ -122,7 +123,7 @@ void Small::finish_allreduce(const Batch& batch, std::uint64_t sequence) {
     reduce::reduce(kernel, sources_, batch.parts[0].outs[0], batch.count());
     return;
   }
-  // Many small tensors: one sum, and a copy for each, is faster than a sum for each.
+  // If there are many small tensors, one sum and a copy for each is faster than a sum for each.
   reduce::reduce(kernel, sources_, sum_.data(), batch.count());
   copy_out(batch, {0, batch.count()}, sum_.data(), false);
 }
@@ -136,8 +137,8 @@ void Small::sum(const reduce::Kernel& kernel, topology::Range range, std::byte* 
   reduce::reduce(kernel, offset_sources_, to + before, range.size());
 }
 
-/// No rank waits for another. A stripe that another rank has claimed and not finished is computed
-/// here once more, for that rank may have lost its processor.
+/// No rank waits for another one. If another rank has claimed a stripe and not finished it, this
+/// rank computes the stripe once more, because the other one may have lost its processor.
 void Small::sum_together(const Batch& batch, const reduce::Kernel& kernel, std::uint64_t sequence) {
   const std::size_t stripes = std::min(batch.bytes() / stripe_bytes, shm::Claims::most_stripes);
   const auto range = [&](std::size_t stripe) {
@@ -146,7 +147,7 @@ void Small::sum_together(const Batch& batch, const reduce::Kernel& kernel, std::
   };
   std::byte* const result = memory_.small_result(sequence);
   shm::Claims& claims = memory_.claims(sequence);
-  // Ranks that begin at the same time begin at different stripes.
+  // Ranks that begin at the same time begin with different stripes.
   const std::size_t first = stripes * static_cast<std::size_t>(memory_.local_index()) /
                             static_cast<std::size_t>(memory_.local_size());
   for (std::size_t i = 0; i < stripes; ++i) {

@@ -15,18 +15,19 @@
 namespace tutti::collective {
 
 /// Batches up to an eager limit (`choose_way`). Every rank copies its input into shared memory
-/// before it arrives at the gate, so that all inputs are there once the gate has closed.
+/// before it arrives at the gate. So all inputs are there once the gate has closed.
 ///
-/// On one node each rank then computes its whole result by itself: the only wait is the gate's. If
-/// ranks outnumber processors, that would do the same work many times over. In that case the ranks
-/// that run first compute an allreduce for all (`sum_together`), unless the batch is tiny.
+/// On one node each rank then computes its whole result by itself, and waits only for the gate. If
+/// ranks outnumber processors, that would do the same work many times. In that case the ranks that
+/// run first compute an allreduce for all (`sum_together`), unless the batch is tiny.
 ///
 /// With several nodes each leader sums the inputs of its node's ranks, and the sums are piggybacked
-/// on the gate's messages. Each leader writes the whole result where its own input was. No message
-/// is sent beside the gate's. The eager limit depends on what is carried (`carried_by_gate`).
+/// on the gate's messages. Each leader writes the whole result to the place of its own input. The
+/// batch needs no messages besides the gate's. The eager limit depends on what is carried
+/// (`carried_by_gate`).
 class Small {
  public:
-  /// The references outlive it.
+  /// The references outlive this object.
   Small(const topology::Topology& topology, const shm::NodeMemory& memory, const Site& site)
       : topology_(topology),
         memory_(memory),
@@ -45,7 +46,7 @@ class Small {
   void unpack(const Batch& batch, std::uint64_t sequence, Piggyback& piggyback);
   /// Finishes the batch on this rank. Call it after the gate.
   void finish(const Batch& batch, std::uint64_t sequence);
-  /// Memory for a half (`Layout::half_bytes`), until the next small batch.
+  /// Memory for a half (`Layout::half_bytes`). It is valid until the next small batch.
   std::span<std::byte> scratch() { return sum_; }
   /// The bytes that it holds outside the node's memory.
   std::size_t buffer_bytes() const { return sum_.capacity(); }

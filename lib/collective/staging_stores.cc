@@ -3,8 +3,9 @@
 namespace tutti::collective {
 namespace {
 
-/// Stores go around the caches when ordinary ones take more than the larger of these times as long,
-/// and back when they take less than the smaller. Both exceed 1, for readers gain from the caches.
+/// If ordinary stores take more than `too_long` times as long, stores go around the caches. If they
+/// take less than the smaller number, stores are ordinary again. Both numbers exceed 1, because
+/// readers gain from the caches.
 constexpr double too_long = 2.5;
 constexpr double long_enough = 1.7;
 

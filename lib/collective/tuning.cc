@@ -16,17 +16,22 @@ std::size_t whole_lines(std::size_t bytes) {
   return bytes / base::cache_line * base::cache_line;
 }
 
-/// A chunk of a tensor on a GPU. A copy to or from the device takes some ten microseconds beside
-/// its bytes. The host sums smaller chunks faster, for they are still in its caches: with 2 ranks
-/// on an H200, chunks of 2 MiB moved 1.5 times as fast as those of 4 MiB.
+/// The size of a chunk of a tensor on a GPU. A copy to or from the device takes some ten
+/// microseconds in addition to the time for its bytes. The host sums smaller chunks faster, because
+/// they are still in its caches. With 2 ranks on an H200, chunks of 2 MiB moved 1.5 times as fast
+/// as those of 4 MiB.
 constexpr std::size_t device_chunk = std::size_t{2} << 20;
 
-/// The most that staging buffers may take on the fullest node.
+/// The most bytes that staging buffers may take on the fullest node.
 constexpr std::size_t most_staging = std::size_t{128} << 20;
 
-/// Half of a chunk that two ranks sum in halves. Their slots then stay in the processors' own
+/// Half of a chunk that two ranks sum in halves. The slots for it stay in the processors' own
 /// caches.
 constexpr std::size_t half_inside = std::size_t{128} << 10;
+
+/// The least batch that two ranks with a processor each sum in halves. Below it the second meeting
+/// costs as much as the shorter sum saves.
+constexpr std::size_t least_by_halves = std::size_t{8} << 10;
 
 std::size_t largest_node(const topology::Topology& topology) {
   std::size_t most = 0;
@@ -34,18 +39,19 @@ std::size_t largest_node(const topology::Topology& topology) {
   return most;
 }
 
-/// Long enough for the network, short enough that several slices of a 1 MB tensor are under way at
-/// once: it reached 91 to 101 % of the links' bound on 2 to 8 hosts, with 512 KiB 86 to 97 %. If
-/// there are few nodes, each block of a slice is a whole number of messages.
+/// The slice between nodes. It is long enough for the network, and so short that several slices of
+/// a 1 MB tensor are under way at once. It reached 91 to 101 % of the links' bound on 2 to 8 hosts;
+/// 512 KiB reached 86 to 97 %. If there are few nodes, each block of a slice is a whole number of
+/// messages.
 std::size_t slice_between(int nodes) {
   constexpr std::size_t about = std::size_t{256} << 10;
   const std::size_t round = mpi::message_bytes * static_cast<std::size_t>(nodes);
   return round > about ? about : about / round * round;
 }
 
-/// So small that staging buffers stay in the processors' private caches. On two processors, from 16
-/// MiB on, 4 ranks took 7 % less time with 64 KiB than with 128, and 10 % more with 16; 8 ranks
-/// took 5 % less with 32.
+/// The slice inside a node. It is so small that staging buffers stay in the processors' private
+/// caches. On two processors, from 16 MiB on, 4 ranks took 7 % less time with 64 KiB than with 128,
+/// and 10 % more with 16. 8 ranks took 5 % less with 32.
 std::size_t slice_inside(std::size_t slices) {
   constexpr std::size_t own_caches = std::size_t{2} << 20;
   constexpr std::size_t least = std::size_t{32} << 10;
@@ -53,8 +59,9 @@ std::size_t slice_inside(std::size_t slices) {
                     Tuning().slice_bytes);
 }
 
-/// Up to this size, one wake-up less is worth more than sharing the sum: every rank sums
-/// everything. The limit is lower the more ranks run at once, for that work takes them longer.
+/// The eager limit on one node. Up to this size, to save one wake-up is worth more than to share
+/// the sum, so every rank sums everything. If more ranks run at once, the limit is lower, because
+/// that work takes them longer.
 std::size_t eager_bytes_for(int running) {
   constexpr std::size_t at_most = std::size_t{256} << 10;
   constexpr std::size_t crowd = 4;
@@ -62,10 +69,11 @@ std::size_t eager_bytes_for(int running) {
   return ranks <= crowd ? at_most : whole_lines(at_most * 2 / ranks);
 }
 
-/// The eager limit between nodes. Piggybacking takes fewer messages than an exchange, but on three
+/// The eager limit between nodes. Piggybacking takes fewer messages than an exchange. But on three
 /// and four nodes each link carries 1.3 and 1.5 times as many bytes: four nodes at 1 Gbit/s took
 /// 0.40 instead of 0.71 ms for 32 KiB, and 0.65 instead of 0.53 ms for 48 KiB. Two nodes send as
-/// many bytes either way. Eight would exchange so many messages that piggybacking is always faster.
+/// many bytes either way. Eight nodes would exchange so many messages that piggybacking is always
+/// faster.
 std::size_t eager_bytes_between(int nodes) {
   constexpr std::size_t few = std::size_t{40} << 10;
   const std::size_t message =
@@ -87,23 +95,25 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   const std::size_t slices = std::max<std::size_t>(
       1, largest_node(topology) * tuning.slots * static_cast<std::size_t>(topology.lanes()));
   tuning.slice_bytes = several ? slice_between(topology.node_count()) : slice_inside(slices);
-  // Ranks that have a processor each sum at the same time, each for itself.
+  // If each rank has a processor, all ranks sum at the same time, each for itself.
   tuning.sums_together = !several && machine.crowded(topology);
   tuning.eager_bytes = several
                            ? eager_bytes_between(topology.node_count())
                            : eager_bytes_for(std::min(topology.local_size(), machine.processors));
-  if (takes_halves(topology) && !machine.crowded(topology)) {
-    tuning.half_bytes = half_inside;
-    tuning.halves_up_to = 2 * half_inside;
+  if (takes_halves(topology)) {
+    tuning.halves_from = machine.crowded(topology) ? tuning.eager_bytes + 1 : least_by_halves;
   }
   tuning.slice_bytes = std::min(tuning.slice_bytes, most_staging / slices);
   if (slice_bytes != 0) tuning.slice_bytes = slice_bytes;
-  // A chunk, which is all lanes' slices, needs an element of every rank's shard if the batch is
-  // sharded, and two elements of every rank's share in half of it if it is an all_to_all.
+  // A chunk holds all lanes' slices. If the batch is sharded, a chunk needs an element of every
+  // rank's shard. If it is an all_to_all, half a chunk needs two elements of every rank's share.
   const auto ranks = static_cast<std::size_t>(topology.size);
   const std::size_t elements = 4 * ranks / static_cast<std::size_t>(topology.lanes()) + 1;
   const std::size_t least = whole_lines(elements * size_of(DType::b128) + base::cache_line - 1);
   tuning.slice_bytes = std::max(whole_lines(tuning.slice_bytes), least);
+  if (takes_halves(topology)) {
+    tuning.half_bytes = slice_bytes == 0 ? half_inside : tuning.slice_bytes;
+  }
   const std::size_t share = device_chunk / static_cast<std::size_t>(topology.lanes());
   tuning.device_slice_bytes =
       slice_bytes == 0 ? std::max(whole_lines(share), tuning.slice_bytes) : tuning.slice_bytes;

@@ -9,9 +9,10 @@ namespace tutti::collective {
 
 /// The hardware on which the ranks of a node run.
 struct Machine {
-  /// The part of the shared last-level cache that ranks can count on; the smallest of all nodes.
+  /// The bytes of the shared last-level cache on which the ranks can count. The smallest of all
+  /// nodes.
   std::size_t cache_bytes = 0;
-  int processors = 1;  ///< that ranks of this node may run on, together
+  int processors = 1;  ///< on which ranks of this node may run, all together
 
   bool crowded(const topology::Topology& topology) const {
     return topology.local_size() > processors;
@@ -29,17 +30,16 @@ struct Tuning {
   std::size_t slots = 2;            ///< chunks under way at once
   std::size_t cache_bytes = std::size_t{32} << 20;  ///< `Machine::cache_bytes`
   bool sums_together = false;  ///< the ranks that run first sum small batches for all
-  /// Two ranks that are alone on one node: the sizes of the batches that move by halves (`Halves`),
-  /// and what each rank sums of one of their chunks. 0: no batch moves so.
+  /// Two ranks that are alone on one node: the least batch that moves by halves (`Halves`), and
+  /// what each rank sums of one of its chunks. Elsewhere no batch moves in this way.
+  std::size_t halves_from = SIZE_MAX;
   std::size_t half_bytes = 0;
-  std::size_t halves_from = std::size_t{2} << 10;
-  std::size_t halves_up_to = 0;
   StagingStores::Pacing staging = {};
-  /// For batches of tensors on a GPU: see `slice_bytes` and `slots`.
+  /// For batches of tensors on a GPU; see `slice_bytes` and `slots`.
   std::size_t device_slice_bytes = std::size_t{4} << 20;
   std::size_t device_slots = 8;
 
-  /// `slice_bytes` 0: the default.
+  /// `slice_bytes` 0 means the default.
   static Tuning choose(const topology::Topology& topology, std::size_t slice_bytes,
                        const Machine& machine);
   shm::NodeMemory::Layout layout(const topology::Topology& topology) const;

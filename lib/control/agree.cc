@@ -13,7 +13,8 @@
 namespace tutti::control {
 namespace {
 
-// The text of a rank: '+' and its value, or '-', the error's code, its ranks, ';' and its text.
+// A rank's text is '+' and its value; or it is '-', the error's code, its ranks, ';' and the
+// error's text.
 constexpr char good = '+';
 constexpr char bad = '-';
 constexpr char end_of_ranks = ';';
@@ -22,12 +23,12 @@ ErrorCode code_of(const std::string& said) {
   return static_cast<ErrorCode>(said[1] - '0');
 }
 
-/// Others usually fail because the first one did: they time out or find it gone.
+/// Other ranks usually fail because the first one did: they time out, or find that it is gone.
 bool is_consequence(const std::string& said) {
   return code_of(said) == ErrorCode::timeout || code_of(said) == ErrorCode::peer_lost;
 }
 
-/// The failure that the others follow from; null when nobody failed.
+/// The failure that caused the others. Null if no rank failed.
 const std::string* cause_in(const std::vector<std::string>& said) {
   const std::string* cause = nullptr;
   for (const std::string& one : said) {
@@ -37,7 +38,7 @@ const std::string* cause_in(const std::vector<std::string>& said) {
   return cause;
 }
 
-/// The failure of `rank`, for another one.
+/// The error that another rank throws for the failure of `rank`.
 Error failure_of(const std::string& said, int rank) {
   const std::size_t end = said.find(end_of_ranks);
   std::istringstream numbers(said.substr(2, end - 2));

@@ -7,10 +7,10 @@
 
 namespace tutti::control {
 
-/// Collective: every rank takes the same step, and gets the result of the step on every rank, by
-/// rank. If the step throws an Error on any rank, this throws on all ranks. A rank whose step threw
-/// throws its own error. The other ranks throw the error that seems to be the cause, with its rank;
-/// so does a rank whose own error only follows from that one.
+/// Collective: every rank takes the same step. Returns the results of all ranks, by rank. If the
+/// step throws an Error on any rank, this function throws on all ranks. A rank whose step threw
+/// throws its own error. The other ranks throw the error that seems to be the cause, with its rank.
+/// A rank whose own error seems to follow from that cause throws the cause, too.
 std::vector<std::string> agree(const AllGather& gather, const std::function<std::string()>& step);
 
 }  // namespace tutti::control

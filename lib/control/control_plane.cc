@@ -33,15 +33,15 @@ std::vector<int> followers(const topology::Topology& topology) {
 }
 
 /// Closes the planes after a failure that every rank knows of. A rank that could not open its own
-/// plane may end at once, and the threads of the others would take it for lost. So no rank goes on
-/// before all have stopped their threads.
+/// plane may end at once, and the threads of the other ranks would then take it for lost. So all
+/// ranks stop their threads before any rank goes on.
 void close_together(std::unique_ptr<ControlPlane> plane, const AllGather& gather) {
   if (plane != nullptr) plane->announce_departed();
   plane.reset();
   try {
     gather({});
   } catch (const Error&) {
-    // Only the first error is told.
+    // The caller hears only of the first error.
   }
 }
 
@@ -109,7 +109,7 @@ bool ControlPlane::receive(net::Bytes& message) {
     if (up_.flush()) collector_bell_.ring();
     note_backlog();
   }
-  // Complete messages first: reading more from the ring moves them in memory.
+  // Takes complete messages first, because reading more from the ring moves them in memory.
   bool there = down_.next(message);
   while (!there && down_.has_more()) {
     if (down_.take_in()) collector_bell_.ring();
@@ -147,7 +147,7 @@ std::vector<base::Fd> ControlPlane::share(const base::Fd& mine) {
   try {
     return node_->exchange(mine, {base::Clock::now() + create_timeout_, look_, creation});
   } catch (...) {
-    // Closed sockets tell the others at once that they need not wait.
+    // The other ranks see the closed sockets at once, and do not wait.
     node_.reset();
     throw;
   }

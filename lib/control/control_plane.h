@@ -22,77 +22,82 @@ class Hub;
 class Link;
 class NodeChannel;
 
-/// How the ranks of one session talk to the coordinator, and how they learn that one of them died.
-/// Owns the threads tutti-link and, on rank 0, tutti-coord. MPI is not used.
+/// The means by which the ranks of one session talk to the coordinator, and learn that a rank has
+/// died. It owns the threads tutti-link and, on rank 0, tutti-coord. It does not use MPI.
 ///
-/// Thread-safe where it says so; the rest is for one thread, the session's tutti-exec.
+/// Some methods say that they are thread-safe. Only the session's tutti-exec may call the others.
 class ControlPlane {
  public:
-  /// Makes the object that answers the messages, once it is known which ranks share a node.
+  /// Makes the object that answers the messages. It is called when it is known which ranks share a
+  /// node.
   using MakeResponder = std::function<std::unique_ptr<Responder>(const topology::Topology&)>;
 
-  /// Collective over all ranks. `make_responder` is called on rank 0.
-  /// Throws on all ranks when it fails on one, after at most about `create_timeout`:
-  /// `invalid_argument` for an unknown interface, `timeout` naming the ranks that did not come,
-  /// `peer_lost`, `internal`.
+  /// Collective over all ranks. Calls `make_responder` on rank 0. If it fails on one rank, it
+  /// throws on all ranks, after at most about `create_timeout`:
+  /// - `invalid_argument` for an unknown interface;
+  /// - `timeout`, which names the ranks that did not come;
+  /// - `peer_lost`;
+  /// - `internal`.
   static std::unique_ptr<ControlPlane> open(int rank, int size, const AllGather& gather,
                                             const ControlSettings& settings,
                                             const MakeResponder& make_responder);
-  /// Joins the threads, within about 3 s. To the other ranks this rank is lost, unless
-  /// `announce_departed` came before. A leader and rank 0 also call `wait_for_followers` before.
+  /// Joins the threads, within about 3 s. If `announce_departed` was not called before, the other
+  /// ranks take this rank for lost. Call `wait_for_followers` before on rank 0 and on the leader of
+  /// each other node.
   ~ControlPlane();
   ControlPlane(const ControlPlane&) = delete;
   ControlPlane& operator=(const ControlPlane&) = delete;
 
   const topology::Topology& topology() const { return topology_; }
 
-  /// Collective over the node's ranks: exchanges one descriptor a rank, by local index. For memory
-  /// files, while the session is created. Throws `timeout`, `peer_lost` or `internal`, on this rank
-  /// alone.
+  /// Collective over the node's ranks: each rank passes one descriptor, and gets those of all
+  /// ranks, by local index. It is for memory files, while the session is created. Throws `timeout`,
+  /// `peer_lost` or `internal`, on this rank alone.
   std::vector<base::Fd> share(const base::Fd& mine);
 
-  /// The doorbells of the node's ranks, by local index; valid as long as this object. Anybody may
-  /// ring them. tutti-exec listens to the one at `topology().local_index()`. It rings for messages,
-  /// for a loss, and when there is room for what `send` could not write.
+  /// The doorbells of the node's ranks, by local index. They are valid as long as this object. Any
+  /// thread may ring them. tutti-exec listens to the one at `topology().local_index()`. That
+  /// doorbell rings for messages, for a loss, and when there is room for messages that `send` could
+  /// not write.
   std::span<base::Doorbell* const> doorbells() const { return doorbells_; }
 
-  /// Sends a message to the responder. Never blocks: what finds no room is kept, and later calls of
-  /// `send` and `receive` write it. Messages of one rank arrive in order. Throws `internal` above
-  /// 256 MiB.
+  /// Sends a message to the responder. Never blocks: if there is no room, it keeps the message, and
+  /// later calls of `send` and `receive` write it. The messages of one rank arrive in order. Throws
+  /// `internal` if the message has more than 256 MiB.
   void send(net::ConstBytes message);
-  /// The next message from the responder. False: none at the moment.
+  /// Takes the next message from the responder. Returns false if there is none at the moment.
   bool receive(net::Bytes& message);
 
-  /// The first loss that this rank has learnt of; it never changes. It is terminal: from now on
+  /// The first loss that this rank has learnt of. It never changes, and it is terminal: from now on
   /// messages may be lost. Thread-safe and cheap.
   std::optional<FailedRank> lost_rank() const;
 
-  /// Call it when this rank has left by agreement with the coordinator and needs no more messages:
-  /// from now on its end is no loss. Thread-safe.
+  /// Call this when this rank has left by agreement with the coordinator and needs no more
+  /// messages. From then on the other ranks do not take its end for a loss. Thread-safe.
   void announce_departed();
-  /// Call it when this rank passes nothing to single ranks any more, before it asks to depart.
+  /// Call this when this rank sends nothing to single ranks any more, before it asks to depart.
   /// Thread-safe.
   void announce_closing();
-  /// Whether this rank has said so, as far as this node knows. Doorbells ring when that changes.
-  /// Thread-safe and cheap.
+  /// Whether that rank has called `announce_closing`, as far as this node knows. Doorbells ring
+  /// when the answer changes. Thread-safe and cheap.
   bool is_closing(int rank) const;
-  /// Blocks until every rank whose messages go through this process has announced its departure
-  /// (rank 0: all ranks; another leader: its node's ranks), until one is lost, or until the
-  /// deadline. Returns the ranks that are still there; if there are none, this process may end.
-  /// Thread-safe.
+  /// Some ranks send their messages through this process: all ranks through rank 0, and the ranks
+  /// of another node through their leader. Blocks until all these ranks have announced their
+  /// departure, until one is lost, or until the deadline. Returns the ranks that are still there.
+  /// If there are none, this process may end. Thread-safe.
   std::vector<int> wait_for_followers(base::Clock::time_point deadline);
 
   struct Counters {
     std::uint64_t sent = 0;      ///< messages from this rank to the responder
-    std::uint64_t received = 0;  ///< and back
+    std::uint64_t received = 0;  ///< from the coordinator
   };
   Counters counters() const;
-  /// One line for the dump of a hang.
+  /// Describes the plane in one line, for the report of a hang.
   std::string describe() const;
 
-  /// Call it first in a forked child. It closes the child's copies of the connections, so that the
-  /// others see the parent's death at once, and forgets the threads. The object is not destroyed
-  /// there: a thread may have been in the middle of changing it.
+  /// Call this first in a forked child. It closes the child's copies of the connections, so that
+  /// the other ranks see the parent's death at once, and it forgets the threads. The child never
+  /// destroys the object, because a thread may have been changing it at the fork.
   void abandon_in_child();
 
  private:
@@ -116,9 +121,9 @@ class ControlPlane {
   std::vector<base::Doorbell*> doorbells_;
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};
-  std::atomic<std::size_t> backlog_{0};  // of up_, for describe()
-  // The threads use all members above. The link ends before the hub, which relays what the link
-  // reports.
+  std::atomic<std::size_t> backlog_{0};  // the size of up_, for describe()
+  // The threads use all members above. The link ends before the hub, because the hub relays what
+  // the link reports.
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<Link> link_;
 };

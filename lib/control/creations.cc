@@ -21,8 +21,8 @@ std::string Creations::path_of(int rank) const {
   return fmt::format("{}/tutti-{}-{}.creates", folder_, job_, rank);
 }
 
-/// Renames the file when it is complete, because others may read it at any time. If it cannot write
-/// the file, it removes it, so that nobody reads outdated lines.
+/// Writes another file and then renames it, because others may read the file at any time. If that
+/// fails, removes the file, so that nobody reads outdated lines.
 void Creations::write() {
   if (folder_.empty()) return;
   const std::string path = path_of(rank_);

@@ -7,7 +7,7 @@
 
 namespace tutti::control {
 
-/// A store that a rank creates, or has given up.
+/// A store that a rank is creating, or has given up.
 struct Creation {
   std::vector<int> ranks;  ///< of the job, ascending; empty: all
   int number = 0;          ///< how many stores over these ranks it has made before
@@ -15,20 +15,21 @@ struct Creation {
   bool operator==(const Creation&) const = default;
 };
 
-/// The stores that the job's processes on this machine create at the moment. Each process writes
-/// its own to a file, in a folder of the job, before it waits for others. Thread-safe.
+/// The stores that the job's processes on this machine are creating. Before a process waits for
+/// others, it writes its own stores to a file in a folder of the job. Thread-safe.
 class Creations {
  public:
-  /// As `PidFiles`. A process that cannot write its file has none.
+  /// The arguments are those of `PidFiles`. If a process cannot write its file, the others do not
+  /// see its stores.
   Creations(std::string folder, std::string job, int rank);
 
-  /// This process begins to create a store. Stores that it gave up before are forgotten.
+  /// Notes that this process begins to create a store. Forgets the stores that it gave up before.
   void begin(const Creation& creation) TUTTI_EXCLUDES(mutex_);
-  /// This process has created the store, or has given it up.
+  /// Notes that this process has created the store, or has given it up.
   void end(const Creation& creation, bool given_up) TUTTI_EXCLUDES(mutex_);
 
-  /// The stores that that rank creates or has given up. Nothing if the rank has no file, so that
-  /// they are not known. Does not block.
+  /// The stores that this rank is creating or has given up. Returns nothing if the rank has no
+  /// file: then its stores are not known. Does not block.
   std::optional<std::vector<Creation>> of(int rank) const;
 
  private:

@@ -6,18 +6,18 @@
 
 namespace tutti::control {
 
-/// The ranks that have left the store by agreement, as far as this process knows. Thread-safe.
+/// The ranks that have left the store by agreement, as this process knows them. Thread-safe.
 class Departures {
  public:
   explicit Departures(int size) : departed_(static_cast<std::size_t>(size)) {}
 
-  /// Notes that a rank has left. False: that was known.
+  /// Notes that a rank has left. Returns false if that was already known.
   bool mark(int rank) TUTTI_EXCLUDES(mutex_);
   bool has(int rank) const TUTTI_EXCLUDES(mutex_);
-  /// A rank is lost: ends all waits, now and later.
+  /// Ends all waits, now and later, because a rank is lost.
   void give_up() TUTTI_EXCLUDES(mutex_);
   /// Blocks until all of `ranks` have left, the deadline has passed or `give_up` was called.
-  /// Returns those that have not left.
+  /// Returns the ranks that have not left.
   std::vector<int> wait(std::span<const int> ranks, base::Clock::time_point deadline)
       TUTTI_EXCLUDES(mutex_);
 

@@ -47,7 +47,7 @@ void Hub::abandon() {
 
 void Hub::run() noexcept {
   contain(parts_.board, parts_.topology.rank, "tutti-coord", [this] { loop(); });
-  // Closed also after a failure, so that the other nodes learn of it.
+  // The links are closed even after a failure, so that the other nodes learn of it.
   links_.clear();
   parts_.responder.reset();
 }
@@ -68,7 +68,8 @@ void Hub::loop() {
 
 std::optional<base::Clock::time_point> Hub::wake_up_by() const {
   const auto tick = parts_.responder->next_tick();
-  // On one node there are no heartbeats here: without work the thread sleeps until it is rung.
+  // If there is only one node, the hub sends no heartbeats. Without work the thread sleeps until
+  // its bell rings.
   if (parts_.leaders.empty()) return tick ? std::optional(start_ + *tick) : std::nullopt;
   return tick ? std::min(start_ + *tick, ticker_.next()) : ticker_.next();
 }
@@ -163,7 +164,7 @@ void Hub::note_end(const net::LinkEnd& link, const std::string& why) {
   const topology::Topology& topology = parts_.topology;
   const auto node =
       static_cast<std::size_t>(topology.node_of[static_cast<std::size_t>(link.peer())]);
-  // The leader comes first in the list: its end was seen.
+  // The leader comes first in the list, because its end was seen.
   for (const int rank : topology.nodes[node]) {
     if (parts_.departures.has(rank)) continue;
     parts_.board.report(rank, fmt::format("the connection of rank 0 to its node's leader, rank "

@@ -15,8 +15,8 @@
 
 namespace tutti::control {
 
-/// tutti-coord, a thread of rank 0: passes the messages of all ranks to the responder, sends its
-/// answers back, and tells every node of a loss.
+/// The thread tutti-coord of rank 0. It passes the messages of all ranks to the responder, sends
+/// the answers back, and tells every node of a loss.
 class Hub {
  public:
   /// The references outlive the hub.
@@ -32,10 +32,11 @@ class Hub {
   };
 
   explicit Hub(Parts parts);
-  /// Ends the thread. Before that it sends the remaining messages, for at most 1 s.
+  /// Sends the remaining messages, for at most 1 s. Then ends the thread.
   ~Hub();
 
-  /// A forked child calls it. Forgets the thread and closes the child's copies of the connections.
+  /// A forked child calls this. It forgets the thread, and closes the child's copies of the
+  /// connections.
   void abandon();
 
  private:
@@ -56,11 +57,12 @@ class Hub {
   const base::Clock::time_point start_ = base::Clock::now();
   NodePost post_;
   net::Poller poller_;
-  std::vector<std::unique_ptr<net::LinkEnd>> links_;  // by node; null for rank 0's own
+  std::vector<std::unique_ptr<net::LinkEnd>> links_;  // by node; null for the node of rank 0
   net::Ticker ticker_;
   bool loss_relayed_ = false;
   std::atomic<bool> stop_{false};
-  std::optional<base::NamedThread> thread_;  // last: the thread uses all members above
+  // Must be the last member: the thread uses all members above.
+  std::optional<base::NamedThread> thread_;
 };
 
 }  // namespace tutti::control

@@ -43,7 +43,7 @@ void Link::abandon() {
 
 void Link::run() noexcept {
   contain(parts_.board, parts_.topology.rank, "tutti-link", [this] { loop(); });
-  // Closed also after a failure, so that rank 0 learns of it.
+  // The link is closed even after a failure, so that rank 0 learns of it.
   uplink_.reset();
 }
 

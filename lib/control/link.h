@@ -9,8 +9,8 @@
 
 namespace tutti::control {
 
-/// tutti-link, one thread of every rank. It sends this rank's heartbeat and watches the other ranks
-/// of its node: their processes and their heartbeats. On a leader other than rank 0 it also drives
+/// The thread tutti-link of every rank. It sends this rank's heartbeat, and watches the processes
+/// and the heartbeats of the other ranks of its node. On a leader other than rank 0 it also drives
 /// the uplink.
 class Link {
  public:
@@ -31,7 +31,8 @@ class Link {
   /// Ends the thread once rank 0 has received all sent messages, or after 3 s.
   ~Link();
 
-  /// A forked child calls it. Forgets the thread and closes the child's copy of the connection.
+  /// A forked child calls this. It forgets the thread, and closes the child's copy of the
+  /// connection.
   void abandon();
 
  private:
@@ -46,7 +47,8 @@ class Link {
   net::Ticker ticker_;
   std::unique_ptr<Uplink> uplink_;
   std::atomic<bool> stop_{false};
-  std::optional<base::NamedThread> thread_;  // last: the thread uses all members above
+  // Must be the last member: the thread uses all members above.
+  std::optional<base::NamedThread> thread_;
 };
 
 }  // namespace tutti::control

@@ -12,10 +12,11 @@ namespace tutti::control {
 struct LinkMessage {
   enum class Kind : std::uint8_t {
     heartbeat,  ///< says only that the sender lives
-    message,    ///< up: from the one rank in `ranks`; down: to `ranks`, or if empty to the node
-    lost,       ///< this rank made the session unusable; the body is the reason
-    departed,   ///< up only: this rank has left the store by agreement
-    closing,    ///< up and down: this rank passes nothing to single ranks any more
+    /// Up: from the one rank in `ranks`; down: to `ranks`, or to the whole node if that is empty.
+    message,
+    lost,      ///< this rank made the session unusable; the body is the reason
+    departed,  ///< up only: this rank has left the store by agreement
+    closing,   ///< up and down: this rank passes nothing to single ranks any more
   };
 
   Kind kind = Kind::heartbeat;
@@ -24,7 +25,7 @@ struct LinkMessage {
 };
 
 net::Bytes encode(LinkMessage::Kind kind, const std::vector<int>& ranks, net::ConstBytes body);
-/// Throws `internal` on anything that `encode` would not make in a world of `size` ranks.
+/// Throws `internal` if the bytes are none that `encode` makes in a world of `size` ranks.
 LinkMessage decode_link_message(net::ConstBytes bytes, int size);
 
 inline net::Bytes sign_of_life() {

@@ -14,13 +14,13 @@ void LossBoard::tell() const noexcept {
   try {
     on_loss_(*own_.get());
   } catch (...) {
-    // Out of memory: nobody hears of the loss here, but it is reported all the same.
+    // There is no memory, so this process does not hear of the loss. The other ranks still do.
     return;
   }
 }
 
 std::optional<FailedRank> LossBoard::get() const {
-  // Copied into `own_` before it is returned, so that the answer never changes.
+  // The loss is copied into `own_` before it is returned, so that the answer never changes.
   if (!own_.has_loss()) {
     if (const auto nodes = segment_.loss().get()) own_.report(nodes->rank, nodes->reason);
   }

@@ -8,18 +8,19 @@
 
 namespace tutti::control {
 
-/// Which rank made the session unusable and why. The reason continues a sentence that begins with
+/// Which rank made the session unusable, and why. The reason continues a sentence that begins with
 /// the rank: "its process ended without leaving the store".
 struct FailedRank {
   int rank = -1;
   std::string reason;
 };
 
-/// Keeps the first loss that is reported, for good. May lie in shared memory, where all zeros is
-/// "nothing lost". Thread-safe; never allocates, so that a thread out of memory can still report.
+/// Keeps the first loss that is reported, until the session ends. It may lie in shared memory,
+/// where all zeros mean that no rank is lost. Thread-safe. It never allocates, so that a thread
+/// without memory can still report a loss.
 class LossSlot {
  public:
-  /// True: this is the first loss reported, and it is kept.
+  /// Returns true if this is the first loss reported. Then the slot keeps it.
   bool report(int rank, std::string_view reason) noexcept;
   bool has_loss() const noexcept {
     return state_.load(std::memory_order_seq_cst) == State::written;

@@ -8,20 +8,20 @@
 
 namespace tutti::control {
 
-/// Passes descriptors between the ranks of one node, through its leader. Calls are collective over
-/// the node and come in the same order on all ranks. They throw `timeout`, `peer_lost`, `internal`
-/// and what `patience` throws.
+/// Passes descriptors between the ranks of one node, through its leader. The calls are collective
+/// over the node, and come in the same order on all ranks. They throw `timeout`, `peer_lost`,
+/// `internal`, and the errors that `patience` throws.
 class NodeChannel {
  public:
-  /// `ranks`: of the node. `sockets`, by local index: the leader has one to each other rank, the
-  /// others have one to the leader (index 0). They are Unix sockets whose two ends have proved
-  /// their identity.
+  /// `ranks` are those of the node. `sockets` are ordered by local index: the leader has one to
+  /// each other rank, and each other rank has one to the leader, at index 0. They are Unix sockets.
+  /// The ranks at both ends have proved their identity.
   NodeChannel(std::vector<int> ranks, int local_index, std::vector<base::Fd> sockets);
 
-  /// Gathers the descriptor of every rank, by local index. All of them belong to the caller, also
+  /// Gathers the descriptor of every rank, by local index. All of them belong to the caller, even
   /// the copy of its own.
   std::vector<base::Fd> exchange(const base::Fd& mine, const base::Patience& patience);
-  /// Gives the leader's descriptor to every rank; the `mine` of the others is ignored.
+  /// Gives the leader's descriptor to every rank. Ignores the `mine` of the other ranks.
   base::Fd from_leader(const base::Fd& mine, const base::Patience& patience);
 
  private:

@@ -7,20 +7,21 @@
 
 namespace tutti::control {
 
-/// The receiving end of all mailboxes of one node. The thread that collects the node's messages
-/// owns it: tutti-coord on rank 0's node, the leader's tutti-link on others.
+/// The receiving end of all mailboxes of one node. It belongs to the thread that collects the
+/// node's messages: tutti-coord on rank 0's node, and the leader's tutti-link on the other nodes.
 class NodePost {
  public:
   explicit NodePost(const Segment& segment);
 
-  /// Takes every message that ranks have sent. `take(local index, message)`.
+  /// Takes all messages that ranks have sent, and passes each to `take`, with the local index of
+  /// its rank.
   void collect(const std::function<void(int, net::ConstBytes)>& take);
   void deliver(int local_index, net::ConstBytes message);
-  /// Writes messages for which a mailbox had no room before.
+  /// Writes the messages for which a mailbox had no room before.
   void flush();
-  /// Ranks that have announced their departure since the last call. By local index.
+  /// The ranks that have announced their departure since the last call, by local index.
   std::vector<int> take_departed();
-  /// The ranks among `ranks` that have begun to close the store since the last call.
+  /// Those of `ranks` that have begun to close the store since the last call.
   std::vector<int> take_closing(const std::vector<int>& ranks);
   /// Tells the node's ranks that this rank of another node closes the store.
   void note_closing(int rank);

@@ -16,7 +16,7 @@
 namespace tutti::control {
 namespace {
 
-/// A process of another name space has another number there.
+/// A process has different numbers in different pid name spaces.
 std::string pid_name_space() {
   std::error_code none;
   return std::filesystem::read_symlink("/proc/self/ns/pid", none).string();
@@ -28,7 +28,7 @@ ProcessState state_of(pid_t process) {
   constexpr int fields_before_start = 18;
   std::string line;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
-  // The name of the program, in brackets, may hold anything.
+  // The name of the program, in brackets, may contain any character.
   const auto name_ends = line.rfind(") ");
   if (name_ends == line.npos) return {};
   ProcessState state;
@@ -51,8 +51,8 @@ std::string PidFiles::note_of(int rank) const {
   return fmt::format("{}/tutti-{}-{}.lost", folder_, job_, rank);
 }
 
-/// The file gets its name when it is complete, because others may read it at any time, and only if
-/// no other file has the name.
+/// The complete file gets its name in one step, because others may read it at any time. It gets the
+/// name only if no other file has it.
 void PidFiles::claim(int rank) const {
   const std::string unnamed = fmt::format("{}.{}", path_of(rank), ::getpid());
   std::ofstream(unnamed) << ::getpid() << ' ' << state_of(::getpid()).start << ' '
@@ -88,7 +88,7 @@ bool PidFiles::has_ended(int rank) const {
   if (!(std::ifstream(path_of(rank)) >> process >> start >> name_space)) return false;
   if (name_space != pid_name_space()) return false;
   const ProcessState now = state_of(process);
-  // A process whose parent has not asked for its end yet still has its number.
+  // A process that has ended keeps its number until its parent waits for it.
   return now.letter == 'X' || now.letter == 'Z' || now.start != start;
 }
 

@@ -8,25 +8,26 @@
 
 namespace tutti::control {
 
-/// A file for each rank that has called `create`, in a folder of the job on this machine. A file
-/// outlives its process, so a rank that comes later learns from it which ranks have ended before.
+/// Files in a folder of the job on this machine: one for each rank that has called `create`. A file
+/// outlives its process, so a rank that comes later learns from it which ranks have already ended.
 class PidFiles {
  public:
-  /// `folder`: a folder of the launcher, which removes it with the job; empty: there are no files.
-  /// `job` distinguishes the jobs of a launcher. Writes this rank's file. Throws `unsupported` if
-  /// another process has written it: that one is the rank. A folder that cannot be used is no
-  /// error: then nothing is known of other processes.
+  /// Writes this rank's file. `folder` is a folder of the launcher, which removes it with the job.
+  /// If it is empty, there are no files. `job` distinguishes the jobs of a launcher. Throws
+  /// `unsupported` if another process has written this rank's file: then that process is the rank.
+  /// If the folder cannot be used, that is no error, and nothing is known of other processes.
   PidFiles(std::string folder, std::string job, int rank);
 
-  /// Whether the process of that rank has called `create`. Neither function blocks.
+  /// Whether the process of this rank has called `create`. Neither this function nor `has_ended`
+  /// blocks.
   bool has_come(int rank) const;
-  /// Whether it has called `create` and has ended since.
+  /// Whether the process of this rank has called `create` and has ended since.
   bool has_ended(int rank) const;
 
-  /// Keeps the rank that this process has found lost, for those that see this process end because
-  /// of that.
+  /// Writes down the rank that this process has found lost. Processes that see this one end because
+  /// of that loss read it.
   void note_lost(const FailedRank& lost) const;
-  /// The rank that the process of that rank had noted as lost before it ended.
+  /// The rank that the process of this rank had noted as lost before it ended.
   std::optional<FailedRank> lost_to(int rank) const;
 
  private:
@@ -42,11 +43,12 @@ class PidFiles {
 
 /// The state of a process, from /proc/<process>/stat.
 struct ProcessState {
-  /// Running, sleeping, stopped, ...: proc(5) lists the letters. 'X' when there is no such process.
+  /// The letter of the state: running, sleeping, stopped, ...; proc(5) lists the letters. 'X' if
+  /// there is no such process.
   char letter = 'X';
   pid_t parent = 0;
-  /// The time at which it started, in clock ticks since the machine did. A process that uses the
-  /// number again has another time.
+  /// The time at which the process started, in clock ticks since the machine started. A later
+  /// process with the same number has another time.
   std::string start{};
 };
 ProcessState state_of(pid_t process);

@@ -22,8 +22,8 @@ namespace {
 
 constexpr auto beat = std::chrono::milliseconds(100);
 
-/// If this fails, some ranks are not seen, and are waited for until the deadline, as between
-/// machines.
+/// If the action fails, this process does not see some ranks. It then waits for them until the
+/// deadline, as it does for ranks of other machines.
 void try_to(const std::function<void()>& act) {
   try {
     act();
@@ -37,7 +37,7 @@ bool has_ended(const base::Fd& process) {
   return !process || (::poll(&entry, 1, 0) > 0 && entry.revents != 0);
 }
 
-/// Stopped by a signal, or held by a debugger.
+/// Whether the process is stopped by a signal, or held by a debugger.
 bool is_stopped(pid_t process) {
   const char state = state_of(process).letter;
   return state == 'T' || state == 't';
@@ -59,7 +59,7 @@ Presence::Presence(const std::string& job, int rank, int size, const std::string
       creations_(folder, job, rank) {
   const base::Lock lock(mutex_);
   try_to([&]() TUTTI_REQUIRES(mutex_) { listener_ = net::listen_abstract(name_of(rank_)); });
-  // One that calls and does not listen would be taken for one that leaves.
+  // The others would take a process that calls them but does not listen for one that leaves.
   if (listener_) call_others();
 }
 
@@ -101,7 +101,7 @@ void Presence::take_in(const base::Fd& socket, int rank) {
   if (process || errno == ESRCH) mates_.emplace(rank, Mate{std::move(process), peer.pid, 0});
 }
 
-/// A process that has ended answers no call: only its file tells of it.
+/// A process that has ended does not answer a call. Only its file tells that it has ended.
 void Presence::look_for_ended() {
   for (int other = 0; other < size_; ++other) {
     if (other == rank_ || mates_.contains(other) || !pid_files_.has_ended(other)) continue;
@@ -130,7 +130,8 @@ std::optional<Presence::Lost> Presence::stopped_for_long(base::Clock::duration l
   return std::nullopt;
 }
 
-/// It may have ended because of another one, which ended before, or is stopped or leaves.
+/// The process may have ended because it lost another one, which had ended before, is stopped or
+/// leaves.
 Presence::Lost Presence::cause_of_end(int rank, const std::vector<int>& among) const {
   auto other = pid_files_.lost_to(rank);
   if (other && other->rank != rank_ && is_asked_for(other->rank, among)) return {*other};
@@ -139,11 +140,12 @@ Presence::Lost Presence::cause_of_end(int rank, const std::vector<int>& among) c
 
 std::optional<Presence::Lost> Presence::find_lost(std::chrono::milliseconds stopped_for,
                                                   const std::vector<int>& among) const {
-  // This comes first: others that have ended may have done so because of it.
+  // This comes first, because other processes may have ended because of the stopped one.
   if (auto stopped = stopped_for_long(stopped_for, {}, among)) return stopped;
   for (const auto& [rank, mate] : mates_) {
     if (!is_asked_for(rank, among) || !has_ended(mate.process)) continue;
-    // Each process counts for itself: this one may have been some beats ahead.
+    // The process that ended may have counted some beats more than this one, so allow a shorter
+    // stop.
     if (auto stopped = stopped_for_long(stopped_for, 3 * beat, among)) return stopped;
     return cause_of_end(rank, among);
   }
@@ -222,7 +224,8 @@ Presence::Roll Presence::call() {
 
 void Presence::leave() {
   const base::Lock lock(mutex_);
-  // Not closed: a forked child may have a copy, which would go on to listen.
+  // The socket is shut down rather than closed. A forked child may have a copy, which would still
+  // listen.
   if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
 }
 

@@ -16,58 +16,63 @@
 
 namespace tutti::control {
 
-/// Watches the job's processes on this machine that have come to a `create`: which are there, which
-/// are stopped, and which have ended. It begins before MPI is up, when nothing else can tell. It
-/// needs no message of the processes, and lasts as long as this process. Thread-safe.
+/// Watches the processes of the job that have called `create` on this machine: which are there,
+/// which are stopped, and which have ended. It begins before MPI is up, when nothing else can tell.
+/// It needs no messages from the processes, and it lasts as long as this process. Thread-safe.
 ///
-/// Each process listens at an abstract Unix socket of the job, and then connects to all others. Of
-/// two processes, the later one finds the earlier. A caller sends its rank. The kernel tells which
-/// process it is, and of which user. Processes of other users are ignored.
+/// Each process listens at an abstract Unix socket of the job, and then connects to all others. So
+/// of two processes, the later one finds the earlier. A process that connects sends its rank. The
+/// kernel tells which process it is, and of which user. Processes of other users are ignored.
 class Presence {
  public:
-  /// `job`: a name that no other job on this machine has at the time. `folder`: for the job's pid
-  /// files and for the list of stores that each process creates; empty: there are none.
-  /// `on_machine`: the number of ranks that run on this machine; 0: not known. If there is no
-  /// socket, it does not throw; some processes are then not seen. Throws `unsupported` if another
-  /// process is this rank.
+  /// - `job`: a name that no other job on this machine has at the same time.
+  /// - `folder`: the folder for the job's pid files, and for the lists of stores that the processes
+  ///   create. If it is empty, there are no such files.
+  /// - `on_machine`: the number of ranks that run on this machine; 0 if it is not known.
+  ///
+  /// If there is no socket, this does not throw, but some processes are not seen. Throws
+  /// `unsupported` if another process is this rank.
   Presence(const std::string& job, int rank, int size, const std::string& folder, int on_machine);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   int on_machine() const { return on_machine_; }
 
-  /// The stores that the ranks of this machine create.
+  /// The stores that the ranks of this machine are creating.
   Creations& creations() { return creations_; }
-  /// Whether that rank runs on this machine, or will, and has not come yet. Does not block.
+  /// Whether this rank has not come yet, but runs on this machine or will run on it. Does not
+  /// block.
   bool has_yet_to_come(int rank) TUTTI_EXCLUDES(mutex_);
 
   struct Lost : FailedRank {
-    bool stopped = false;  ///< else its process ended
+    bool stopped = false;  ///< whether it is stopped; otherwise its process has ended
   };
-  /// Takes in the processes that have come since the last call. Returns the first that has ended,
-  /// or has been stopped without a break for `stopped_for`, which is `heartbeat_timeout`, of the
-  /// time in which this process ran. If a process had found another rank lost before it ended, that
-  /// other rank counts as lost. `among`: only these ranks; empty: all. Does not block.
+  /// Takes in the processes that have come since the last call. Returns the first process that has
+  /// ended, or that has been stopped without a break for `stopped_for`. That limit is
+  /// `heartbeat_timeout`; only time in which this process ran counts. If a process had found
+  /// another rank lost before it ended, that other rank is returned. `among` restricts the search
+  /// to these ranks; if it is empty, all ranks count. Does not block.
   std::optional<Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                 const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
-  /// Notes that this process has found that rank lost by other means. Processes that see this one
-  /// end because of that read it.
+  /// Notes that this process has found this rank lost by other means. Processes that see this
+  /// process end because of that read the note.
   void note(const FailedRank& lost) TUTTI_EXCLUDES(mutex_);
 
-  /// Returns the first process that runs and has announced that it leaves: it will come to no
-  /// further `create`. Looks at most ten times a second, and returns nothing in between. Does not
-  /// block.
+  /// Returns the first process that runs and has announced that it leaves. Such a process comes to
+  /// no further `create`. Looks at most ten times a second, and returns nothing in between. Does
+  /// not block.
   std::optional<FailedRank> poll_leaving(const std::vector<int>& among = {}) TUTTI_EXCLUDES(mutex_);
 
-  /// All other ranks, sorted out. `unseen` have not come, or are on other machines.
+  /// All other ranks, by their state. The ranks in `unseen` have not come, or are on other
+  /// machines.
   struct Roll {
     std::vector<int> unseen, running, stopped, ended;
     std::vector<int> leaving;  ///< run, and have said that they leave
   };
   Roll call() TUTTI_EXCLUDES(mutex_);
 
-  /// From now on this process is one of those that leave.
+  /// Announces that this process leaves.
   void leave() TUTTI_EXCLUDES(mutex_);
 
  private:
@@ -96,7 +101,7 @@ class Presence {
   const int size_;
   const int on_machine_;
   const PidFiles pid_files_;
-  Creations creations_;  ///< after `pid_files_`: of the process that is the rank alone
+  Creations creations_;  ///< comes after `pid_files_`, which checks that this process is the rank
   base::Mutex mutex_{5};
   base::Fd listener_ TUTTI_GUARDED_BY(mutex_);
   std::map<int, Mate> mates_ TUTTI_GUARDED_BY(mutex_);

@@ -24,11 +24,12 @@ using base::Clock;
 
 struct OwnEnd {
   base::Fd watched;  ///< for others: readable when this process has ended
-  base::Fd held;     ///< what ends with it, where that is not the process itself
+  /// A descriptor that ends with this process, if `watched` is not the process itself.
+  base::Fd held;
 };
 
-/// Without pidfds a pipe tells the others. A child that was forked from this process and is left
-/// when it ends keeps the pipe open; heartbeats tell then.
+/// If there are no pidfds, the other ranks watch a pipe. A child that was forked from this process
+/// may outlive it, and keeps the pipe open. Then the others notice the missing heartbeats.
 OwnEnd own_end() {
   if (base::Fd process = base::watch_process(::getpid())) return {std::move(process), {}};
   std::array<int, 2> ends{};
@@ -36,7 +37,8 @@ OwnEnd own_end() {
   return {base::Fd(ends[0]), base::Fd(ends[1])};
 }
 
-/// The steps of meeting, in order; between them the ranks agree that all got so far.
+/// The steps in which the ranks meet, in order. Between two steps the ranks agree that all have got
+/// so far.
 class Rendezvous {
  public:
   Rendezvous(int rank, const ControlSettings& settings)
@@ -45,11 +47,11 @@ class Rendezvous {
         secret_(net::make_secret(settings.secret)),
         patience_(Clock::now() + settings.create_timeout, settings.look, creation) {}
 
-  /// Gives this rank's heartbeat timeout in ms.
+  /// Returns this rank's heartbeat timeout in ms.
   std::string listen();
-  /// Gives the lowest rank that answers on this node.
+  /// Returns the lowest rank that answers on this node.
   std::string find_leader();
-  /// Rank 0 gives its port and addresses, the others nothing.
+  /// Rank 0 returns its port and addresses, and the other ranks nothing.
   std::string publish(const topology::Topology& topology);
   void connect(const std::string& rank0, Company& company);
 
@@ -68,7 +70,7 @@ class Rendezvous {
   const ControlSettings& settings_;
   net::Secret secret_;
   const base::Patience patience_;
-  std::string source_;  // the local address for links, when an interface was named
+  std::string source_;  // the local address for links, if an interface was named
   base::Fd node_listener_;
   base::Fd leader_socket_;
   base::Fd link_listener_;
@@ -130,7 +132,8 @@ net::ProvenPeer Rendezvous::connect_to_rank0(const std::string& published) {
   std::istringstream words(published);
   std::uint16_t port = 0;
   words >> port;
-  // Some of rank 0's networks may not reach here, or be another host's here: the handshake tells.
+  // This host may not reach some of rank 0's networks. An address of rank 0 may belong to another
+  // host here. The handshake tells.
   std::vector<net::Candidate> candidates;
   for (std::string address; words >> address;) {
     candidates.push_back(net::start_candidate(address, port, source_));
@@ -156,7 +159,8 @@ NodeChannel Rendezvous::connect_node(const topology::Topology& topology) {
 }
 
 base::Fd Rendezvous::connect_leader(int leader) {
-  // So many ranks on the node that the leader's queue was full; by now it takes them in.
+  // There is no socket yet if the node has so many ranks that the leader's queue was full. By now
+  // the leader takes them in.
   if (!leader_socket_) {
     const std::string who = fmt::format("rank {}, on the same node as rank {}", leader, rank_);
     leader_socket_ = net::connect_abstract(name_of(leader), who, patience_);
@@ -205,7 +209,7 @@ Company find_company(int rank, int size, const AllGather& gather, const ControlS
   const auto published = agree(gather, [&] { return meeting.publish(company.topology); });
   agree(gather, [&] {
     Company connected{company.topology, company.heartbeat, {}, {}, {}, {}, {}};
-    // Dropped if this throws: closed sockets tell the others at once that they need not wait.
+    // If this throws, the sockets are closed. The other ranks see that at once, and do not wait.
     meeting.connect(published.front(), connected);
     company = std::move(connected);
     return std::string();

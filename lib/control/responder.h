@@ -8,8 +8,8 @@
 
 namespace tutti::control {
 
-/// Answers the ranks' messages, on rank 0. The control plane does not know their meaning. Only
-/// tutti-coord uses it. If it throws, the session ends on every rank.
+/// Answers the ranks' messages, on rank 0. The control plane does not know what they mean. Only
+/// tutti-coord uses a responder. If a responder throws, the session ends on every rank.
 class Responder {
  public:
   static constexpr int everyone = -1;
@@ -19,8 +19,8 @@ class Responder {
   };
 
   virtual ~Responder() = default;
-  /// Called before the other calls of a round, and at `next_tick()` at the latest. `now` counts
-  /// from the start of the session.
+  /// tutti-coord calls this before the other calls of a round, and at `next_tick()` at the latest.
+  /// `now` is the time since the start of the session.
   virtual void tick(std::chrono::nanoseconds now) = 0;
   virtual std::optional<std::chrono::nanoseconds> next_tick() const = 0;
   virtual void receive(int from, net::ConstBytes message) = 0;

@@ -13,7 +13,7 @@ struct alignas(base::cache_line) Header {
   alignas(base::cache_line) LossSlot loss;
 };
 
-// Layout: the header, then every rank's slot, then two rings for each rank, then a word for each
+// The layout is: the header, the slot of every rank, two rings for each rank, and a word for each
 // rank of the world.
 std::size_t slots_at() {
   return sizeof(Header);

@@ -14,21 +14,22 @@ namespace tutti::control {
 /// The part of the control segment that belongs to one rank of the node.
 struct RankSlot {
   base::Doorbell bell;
-  /// Rises while the rank's tutti-link runs.
+  /// The rank's tutti-link adds to it as long as it runs.
   alignas(base::cache_line) std::atomic<std::uint64_t> heartbeat{0};
-  /// Set when the rank has left the store by agreement: from then on its end is no loss.
+  /// Set when the rank has left the store by agreement. From then on its end is no loss.
   std::atomic<std::uint32_t> departed{0};
   net::RingCursors up;    ///< from the rank to the collector of the node's messages
-  net::RingCursors down;  ///< and back
+  net::RingCursors down;  ///< from the collector to the rank
 };
 
-/// The node's control segment: doorbells, heartbeats, mailboxes and the node's loss. All zeros is a
-/// valid new segment. Every rank of the node maps it.
+/// The control segment of a node: doorbells, heartbeats, mailboxes and the node's loss. A new
+/// segment of zeros is valid. Every rank of the node maps it.
 class Segment {
  public:
-  /// Size of a mailbox's ring buffer. Messages may be larger, for they pass through it as a stream.
+  /// The size of a mailbox's ring buffer. A message may be larger, because it passes through the
+  /// ring as a stream.
   static constexpr std::size_t ring_bytes = std::size_t{64} << 10;
-  /// `size`: of the world.
+  /// `size` is the number of ranks in the world.
   static std::size_t bytes(int local_size, int size);
 
   Segment(std::shared_ptr<base::Mapping> memory, int local_size, int size);
@@ -38,9 +39,9 @@ class Segment {
   net::ByteRing up(int local_index) const;
   net::ByteRing down(int local_index) const;
   LossSlot& loss() const;
-  /// Not 0 once this rank of the world closes the store, as far as the node knows.
+  /// Not 0 when this rank of the world closes the store, as the node knows it.
   std::atomic<std::uint32_t>& closing(int rank) const;
-  /// Not 0 while the thread that collects the node's messages sleeps or is about to.
+  /// Not 0 while the thread that collects the node's messages sleeps or is about to sleep.
   std::atomic<std::uint32_t>& collector_sleeps() const;
 
  private:

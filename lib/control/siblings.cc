@@ -17,8 +17,8 @@
 namespace tutti::control {
 namespace {
 
-/// As it was when the program began, each entry ending with a zero byte. Nothing: it may not be
-/// read.
+/// The environment that the process had when its program began. Each entry ends with a zero byte.
+/// Returns nothing if this process may not read it.
 std::optional<std::string> environment_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/environ", process), std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(file), {});
@@ -26,7 +26,7 @@ std::optional<std::string> environment_of(pid_t process) {
   return text;
 }
 
-/// Empty: it is not set.
+/// The value of a variable. Empty if it is not set.
 std::string_view value_of(std::string_view environment, std::string_view name) {
   while (!environment.empty()) {
     const std::string_view entry = environment.substr(0, environment.find('\0'));
@@ -53,8 +53,9 @@ std::optional<std::vector<pid_t>> children_of(pid_t process) {
   return children;
 }
 
-/// Whether a process that starts ranks has this name. A wrapper may run between such a process and
-/// a rank, with whatever environment: its children say nothing of the other ranks.
+/// Whether the process has the name of a program that starts ranks. A wrapper with any environment
+/// may run between such a process and a rank. The children of a wrapper do not tell which other
+/// ranks run.
 bool is_starter(pid_t process) {
   constexpr std::array names{"mpirun",  "mpiexec", "orterun", "orted",
                              "prterun", "prte",    "prted",   "slurmstepd"};
@@ -73,7 +74,7 @@ std::optional<int> rank_in(std::string_view environment) {
 
 }  // namespace
 
-/// The nearest process above this one that starts ranks.
+/// Finds the nearest process above this one that starts ranks.
 Siblings::Siblings(const std::string& name_space) : name_space_(name_space) {
   pid_t above = ::getppid();
   while (above > 1 && !is_starter(above)) above = state_of(above).parent;
@@ -92,7 +93,7 @@ std::optional<std::set<int>> Siblings::running() const {
     if (!environment) return std::nullopt;
     const std::string_view name_space = value_of(*environment, "PMIX_NAMESPACE");
     if (!name_space.empty() && name_space != name_space_) continue;
-    // A program that changes its title overwrites its environment there. It may be any rank.
+    // A program that changes its title overwrites its environment. Such a program may be any rank.
     const auto rank = rank_in(*environment);
     if (name_space.empty() || !rank) return std::nullopt;
     ranks.insert(*rank);

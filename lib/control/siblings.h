@@ -7,13 +7,13 @@
 
 namespace tutti::control {
 
-/// The ranks whose processes run on this machine: the children of mpirun's daemon, which started
-/// them. Unlike `Presence`, this sees ranks that have not come to any `create`. A rank may be a
-/// program that runs another one, such as a shell; it counts as running as long as the first
+/// The ranks whose processes run on this machine. They are the children of mpirun's daemon, which
+/// started them. Unlike `Presence`, this sees ranks that have not called `create`. A rank may be a
+/// program that runs another one, such as a shell. It counts as running as long as the first
 /// program runs.
 class Siblings {
  public:
-  /// `name_space`: the MPI launcher's name for the job.
+  /// `name_space` is the name that MPI's launcher has for the job.
   explicit Siblings(const std::string& name_space);
 
   /// Returns nothing if the running ranks cannot be seen, for example if a rank is in a container.

@@ -8,23 +8,23 @@
 
 namespace tutti::control {
 
-/// A leader's end of its link to rank 0: forwards the messages of its node's ranks, delivers the
-/// answers, and forwards losses both ways. The leader's tutti-link drives it.
+/// A leader's end of its link to rank 0. It forwards the messages of its node's ranks, delivers the
+/// answers, and forwards losses in both directions. The leader's tutti-link drives it.
 class Uplink {
  public:
-  /// All references outlive it. `token`: of its socket's events.
+  /// The references outlive the uplink. `token` marks the events of its socket.
   Uplink(const topology::Topology& topology, const Segment& segment, LossBoard& board,
          Departures& departures, net::ProvenPeer rank0, net::Poller& poller, std::uint64_t token);
 
-  /// Forwards and delivers all that is there. Does not wait.
+  /// Forwards and delivers all messages that are there. Does not wait.
   void work();
   /// Call it when the socket is ready.
   void on_event();
-  /// Sends a heartbeat and checks those of rank 0.
+  /// Sends a heartbeat, and checks the heartbeats of rank 0.
   void beat(const net::Heartbeat& heartbeat);
   /// Sends the remaining messages, and waits for at most 3 s until rank 0 has read them all.
   void say_goodbye();
-  /// A forked child calls it. Closes the child's copy of the connection.
+  /// A forked child calls this. It closes the child's copy of the connection.
   void abandon() { link_.abandon(); }
 
  private:

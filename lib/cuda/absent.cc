@@ -1,4 +1,4 @@
-// lib/cuda in a build without CUDA: there is no GPU, so most methods are never called. Destructors
+// lib/cuda in a build without CUDA. There is no GPU, so most methods are never called. Destructors
 // have empty bodies and are not defaulted, because clang-tidy would want a defaulted one in the
 // header; with CUDA they do something.
 #include "cuda/event.h"

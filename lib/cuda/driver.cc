@@ -46,8 +46,8 @@ class Loader {
   void find(Function& function, const char* name, int version) const {
     void* address = nullptr;
     CUdriverProcAddressQueryResult status{};
-    // User streams with handles of their own mean the same in both modes; the legacy one is CUDA's
-    // default.
+    // Streams of the program that have handles of their own mean the same in both modes. The legacy
+    // stream is CUDA's default.
     const CUresult result =
         get_address_(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
     if (result != CUDA_SUCCESS || address == nullptr) {

@@ -1,5 +1,5 @@
 #pragma once
-// For lib/cuda only: the driver's API. The module's other headers include nothing of CUDA's.
+// The driver's API, for lib/cuda only. The module's other headers include no header of CUDA.
 #include <cudaTypedefs.h>
 
 namespace tutti::cuda {
@@ -62,15 +62,15 @@ struct DriverFunctions {
 /// `unsupported` if there is no driver, or one that is too old.
 const DriverFunctions& driver();
 
-/// As `driver`, after cuInit. Throws `unsupported`, too, if CUDA finds no device.
+/// Does the same as `driver`, after cuInit. Also throws `unsupported` if CUDA finds no device.
 const DriverFunctions& initialised_driver();
 
 /// Throws `internal` unless `result` is CUDA_SUCCESS: "gpu(0): cuMemAlloc failed:
-/// CUDA_ERROR_OUT_OF_MEMORY (out of memory)". Below 0, `ordinal` names no device.
+/// CUDA_ERROR_OUT_OF_MEMORY (out of memory)". If `ordinal` is below 0, it names no device.
 void checked(CUresult result, const char* call, int ordinal);
 
-/// For destructors, which cannot throw: writes a failure to the log. A driver that is going away
-/// because the process exits is none.
+/// For destructors, which cannot throw: logs a failure. It does not count as a failure if the
+/// driver is being unloaded because the process exits.
 void logged(CUresult result, const char* call, int ordinal) noexcept;
 
 }  // namespace tutti::cuda

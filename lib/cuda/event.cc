@@ -36,7 +36,7 @@ EventPool::Pooled EventPool::take() {
       spares_.pop_back();
       return {spare, GiveBack{this}};
     }
-    // Reserved here, so that `give_back` cannot fail.
+    // The room is reserved here, so that `give_back` cannot fail.
     spares_.reserve(++made_);
   }
   return {std::make_unique<Event>(gpu_).release(), GiveBack{this}};

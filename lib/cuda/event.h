@@ -10,8 +10,8 @@ struct CUstream_st;
 
 namespace tutti::cuda {
 
-/// A point in a stream's work, which the host asks for or other streams wait for. It takes no time
-/// stamps, which makes it cheap. One thread at a time.
+/// A point in a stream's work. The host asks whether the work has passed it, or other streams wait
+/// for it. It takes no time stamps, which makes it cheap. Only one thread at a time may use it.
 class Event {
  public:
   explicit Event(const Gpu& gpu);
@@ -19,13 +19,13 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  /// Puts the event behind all work that was enqueued in `stream`, of any kind. Needs the current
-  /// context. Never blocks. Recorded again, it means the later point alone.
+  /// Puts the event behind all work that was enqueued in `stream`, which may be of any kind. Needs
+  /// the current context. Never blocks. If it is recorded again, it only means the later point.
   void record(CUstream_st* stream) const;
-  /// All work before the event is done, and the calling thread sees its results. An event that was
-  /// never recorded is done. Never blocks.
+  /// Whether all work before the event is done. If so, the calling thread sees its results. An
+  /// event that was never recorded is done. Never blocks.
   bool is_done() const;
-  /// Blocks until `is_done`, without a limit: for tests and tools.
+  /// Blocks until `is_done`, without a limit. For tests and tools.
   void wait() const;
 
   CUevent_st* handle() const { return event_; }
@@ -35,8 +35,8 @@ class Event {
   CUevent_st* event_ = nullptr;
 };
 
-/// Keeps events for reuse, because making one takes a microsecond or more. Holds as many as were
-/// ever in use at once. Must outlive the events that it gave. Thread-safe.
+/// Keeps events for further use, because making one takes a microsecond or more. It holds as many
+/// as were ever in use at the same time, and must outlive the events that it gave. Thread-safe.
 class EventPool {
  public:
   explicit EventPool(const Gpu& gpu) : gpu_(gpu) {}
@@ -45,8 +45,8 @@ class EventPool {
     EventPool* pool = nullptr;
     void operator()(Event* event) const noexcept { pool->give_back(event); }
   };
-  /// An event that goes back to its pool when it is destroyed. The work behind it need not be done:
-  /// to record it again is all that its next owner does first.
+  /// An event that goes back to its pool when it is destroyed. The work before it need not be done,
+  /// because its next owner records it again before anything else.
   using Pooled = std::unique_ptr<Event, GiveBack>;
 
   Pooled take() TUTTI_EXCLUDES(mutex_);

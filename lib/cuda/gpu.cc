@@ -68,7 +68,7 @@ std::vector<GpuName> list_gpus() {
 }
 
 std::optional<int> current_gpu() {
-  // A process that has a context has loaded the driver.
+  // If the process has a context, it has loaded the driver.
   void* const loaded = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (loaded == nullptr) return std::nullopt;
   ::dlclose(loaded);
@@ -76,7 +76,7 @@ std::optional<int> current_gpu() {
   if (driver().cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return std::nullopt;
   CUdevice device = 0;
   checked(driver().cuCtxGetDevice(&device), "cuCtxGetDevice", -1);
-  // For as long as CUDA exists a device's handle has been its ordinal.
+  // In all versions of CUDA a device's handle is its ordinal.
   return device;
 }
 
@@ -116,7 +116,8 @@ void set_current(const Gpu& gpu) {
 
 namespace {
 
-/// Returns the mode before. It fails only for a mode that there is not. Throws as `driver`.
+/// Sets the mode, and returns the one before. It fails only if there is no such mode. Throws the
+/// same errors as `driver`.
 CUstreamCaptureMode exchange(CUstreamCaptureMode mode) {
   logged(driver().cuThreadExchangeStreamCaptureMode(&mode), "cuThreadExchangeStreamCaptureMode",
          -1);

@@ -18,7 +18,7 @@ struct CUctx_st;
 /// `set_current` once, a thread of the program is in a `ContextGuard`.
 namespace tutti::cuda {
 
-/// This tutti was built with CUDA.
+/// Whether this tutti was built with CUDA.
 bool is_built();
 
 struct GpuName {
@@ -34,15 +34,16 @@ std::vector<GpuName> list_gpus();
 /// none or no driver. Never loads the driver nor initialises CUDA.
 std::optional<int> current_gpu();
 
-/// A device with its primary context, which it retains: CUDA's runtime and so the frameworks use
-/// the same. The owner destroys its streams, memory and the like before it. Thread-safe.
+/// A device with its primary context, which it retains. CUDA's runtime uses the same context, and
+/// so do the frameworks. The owner destroys its streams, memory and other objects of the device
+/// before it. Thread-safe.
 class Gpu {
  public:
-  /// Initialises CUDA, and makes the primary context if nobody has, which takes some tenths of a
-  /// second and some hundred MiB of the device. Throws `invalid_argument` for a device that is not
-  /// there.
+  /// Initialises CUDA. If nobody has made the primary context, makes it, which takes some tenths of
+  /// a second and some hundred MiB of the device. Throws `invalid_argument` for a device that does
+  /// not exist.
   explicit Gpu(int ordinal);
-  /// Gives the context back; the last owner destroys it.
+  /// Releases the context. The last owner destroys it.
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -50,9 +51,9 @@ class Gpu {
   int ordinal() const { return name_.ordinal; }
   const GpuName& name() const { return name_; }
   CUctx_st* context() const { return context_; }
-  /// How many multiprocessors run kernels.
+  /// The number of multiprocessors that run kernels.
   int multiprocessors() const { return multiprocessors_; }
-  /// Memory of the device that nobody has taken at this moment. Needs the current context.
+  /// The memory of the device that is free at this moment. Needs the current context.
   std::size_t free_bytes() const;
 
  private:
@@ -74,14 +75,14 @@ class ContextGuard {
   int ordinal_;
 };
 
-/// Makes the GPU's context the calling thread's for good.
+/// Makes the GPU's context the current one of the calling thread, from now on.
 void set_current(const Gpu& gpu);
 
-/// From now on the calling thread's calls are allowed while another thread captures a graph, and do
-/// not invalidate that. Without it a mere query of an event does.
+/// From now on the calling thread may call CUDA while another thread captures a graph, and does not
+/// invalidate the capture. Without this, a mere query of an event does.
 void relax_capture_mode();
 
-/// The same for a scope, on threads of the program.
+/// Does the same for a scope, on threads of the program.
 class RelaxedCapture {
  public:
   RelaxedCapture();

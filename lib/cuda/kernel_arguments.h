@@ -1,5 +1,5 @@
 #pragma once
-// For host and device code: no other header of tutti's.
+// This header is for host and device code. It includes no other header of tutti.
 #include <cstdint>
 
 namespace tutti::cuda {

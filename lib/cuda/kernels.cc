@@ -51,7 +51,8 @@ std::size_t index_of(ReduceOp op) {
   return op == ReduceOp::min ? 1 : op == ReduceOp::max ? 2 : 0;
 }
 
-/// Enough blocks to keep each multiprocessor busy; a thread goes on where all others end.
+/// The number of blocks. There are enough to keep each multiprocessor busy. Each thread goes on
+/// where all other threads end.
 unsigned blocks_for(std::size_t count, int multiprocessors) {
   const std::size_t most = 16 * static_cast<std::size_t>(multiprocessors);
   return static_cast<unsigned>(std::clamp<std::size_t>((count + threads - 1) / threads, 1, most));
@@ -83,7 +84,7 @@ Kernels::~Kernels() {
     const RelaxedCapture relaxed;
     logged(driver().cuModuleUnload(module_), "cuModuleUnload", gpu_.ordinal());
   } catch (const Error&) {
-    // The device has failed or the driver has gone, and the module with it.
+    // The device has failed or the driver is unloaded, and the module with it.
   }
 }
 

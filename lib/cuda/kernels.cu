@@ -1,7 +1,7 @@
 // The element kernels of lib/reduce for GPUs, with the same bits. They use no shared memory and
 // nothing that threads of a warp do together, so that the tests compile them for the host, too.
 //
-// To be built without fused multiply-adds, as the host's kernels are.
+// They are built without fused multiply-adds, like the host's kernels.
 #include <cstdint>
 #include <cstring>
 
@@ -39,7 +39,7 @@ struct bf16 {
   using Bits = std::uint16_t;
   using Acc = float;
   static __device__ float decode(Bits bits) { return bits_as<float>(std::uint32_t{bits} << 16); }
-  /// To the nearest even. The only NaN that comes here is the quiet one, which stays one.
+  /// Rounds to the nearest even. The only NaN that comes here is the quiet one, which stays one.
   static __device__ Bits encode(float value) {
     const auto bits = bits_as<std::uint32_t>(value);
     return static_cast<Bits>((bits + (bits >> 16 & 1) + 0x7FFF) >> 16);
@@ -59,8 +59,9 @@ struct f16 {
     if (magnitude < 0x0400) wide = bits_as<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24F);
     return bits_as<float>(wide | sign << 16);
   }
-  /// To the nearest even. Normal results are rounded in integers, where a carry goes into the
-  /// exponent and up to infinity; denormal ones by adding 0.5, whose last bit is worth 2^-24.
+  /// Rounds to the nearest even. Normal results are rounded in integers, where a carry goes into
+  /// the exponent and up to infinity. Denormal results are rounded by adding 0.5, whose last bit is
+  /// worth 2^-24.
   static __device__ Bits encode(float value) {
     const auto bits = bits_as<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & 0x7FFFFFFF;
@@ -143,13 +144,13 @@ __device__ T finished(T value, double divisor) {
   return divisor == 1 ? value : static_cast<T>(value / static_cast<std::int32_t>(divisor));
 }
 
-/// Neighbouring elements that one thread loads and stores together.
+/// The neighbouring elements that one thread loads and stores together.
 template <typename T, int width>
 struct alignas(sizeof(T) * width) Pack {
   T elements[width];
 };
 
-/// Many loads under way at once.
+/// Many loads are under way at the same time.
 struct Aligned {
   static constexpr unsigned group = 8;
   template <typename T>
@@ -162,7 +163,7 @@ struct Aligned {
   }
 };
 
-/// Byte by byte, and source by source: little code for what is rare.
+/// Reads byte by byte, and source by source. This needs little code for a rare case.
 struct Unaligned {
   static constexpr unsigned group = 1;
   template <typename T>
@@ -179,9 +180,9 @@ struct Unaligned {
 
 /// Reduces elements [begin, begin + packs * width).
 ///
-/// The canonical tree over n sources is the complete binary tree without what lies right of source
-/// n - 1. Trees over `group` sources are in registers. More groups are merged like the digits of a
-/// binary counter: `partial` holds trees over `group` * 2^k sources, larger ones first.
+/// The canonical tree over n sources is the complete binary tree without the part to the right of
+/// source n - 1. Trees over `group` sources are in registers. More groups are merged like the
+/// digits of a binary counter: `partial` holds trees over `group` * 2^k sources, larger ones first.
 template <class In, class Out, class Op, class Access, int width>
 class Loop {
   using Acc = typename In::Acc;
@@ -227,7 +228,7 @@ class Loop {
     for (int lane = 0; lane < width; ++lane) right[lane] = Op::apply(left[lane], right[lane]);
   }
 
-  /// Loads all sources before it uses one, so that the loads are under way together.
+  /// Loads all sources before it uses one, so that the loads are under way at the same time.
   static __device__ void reduce_group(const Arguments& arguments, unsigned first, std::uint64_t at,
                                       Acc (&result)[width]) {
     const unsigned count =

@@ -12,7 +12,7 @@ struct CUstream_st;
 
 namespace tutti::cuda {
 
-/// The element kernels of lib/reduce on a GPU, with the same bits. Any thread.
+/// The element kernels of lib/reduce on a GPU, with the same bits. Any thread may use them.
 class Kernels {
  public:
   /// Loads the kernels' code. Throws `unsupported` if the driver is too old for the device.
@@ -21,10 +21,11 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  /// Enqueues what `reduce::reduce` does: dst[i] = op over sources[..][i], in the canonical tree.
-  /// One source is copied or converted, and divided by the divisor of an average. Sources and `dst`
-  /// are memory that the GPU can reach, of any alignment. `dst` may be one of the sources if `in`
-  /// and `out` have the same size. At most 64 sources. Needs the current context. Never blocks.
+  /// Enqueues the work of `reduce::reduce`: dst[i] = op over sources[..][i], in the canonical tree.
+  /// A single source is copied or converted, and divided by the divisor of an average. Sources and
+  /// `dst` are memory that the GPU can reach, with any alignment. `dst` may be one of the sources
+  /// if `in` and `out` have the same size. There are at most 64 sources. Needs the current context.
+  /// Never blocks.
   void reduce(CUstream_st* stream, const reduce::Kernel& kernel,
               std::span<const void* const> sources, void* dst, std::size_t count) const;
 

@@ -9,7 +9,7 @@
 namespace tutti::cuda {
 namespace {
 
-/// cuMemHostRegister returns these codes for memory that it cannot pin, while the device is well.
+/// cuMemHostRegister returns these codes for memory that it cannot pin. The device itself works.
 bool is_refusal(CUresult result) {
   return result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_PERMITTED ||
          result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_INVALID_VALUE ||
@@ -77,7 +77,7 @@ Registration::~Registration() {
 
 Location locate(const void* pointer) {
   CUmemorytype type{};
-  // CUDA calls it a boolean, but the driver writes as many bytes as an unsigned int has.
+  // CUDA calls this a boolean, but the driver writes as many bytes as an unsigned int has.
   unsigned int managed = 0;
   int ordinal = -1;
   CUcontext context = nullptr;

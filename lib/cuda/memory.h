@@ -10,10 +10,10 @@ struct CUctx_st;
 
 namespace tutti::cuda {
 
-// On any thread, creating and destroying these objects breaks no capture.
+// Any thread may create and destroy these objects. That breaks no capture.
 
-/// Memory of the device. Its contents are undefined at first. Made and destroyed on any thread;
-/// both may wait for all work of the device.
+/// Memory of the device. Its contents are undefined at first. Any thread may make and destroy it.
+/// Both may wait for all work of the device.
 class DeviceMemory {
  public:
   DeviceMemory(const Gpu& gpu, std::size_t bytes);
@@ -30,8 +30,8 @@ class DeviceMemory {
   std::size_t size_;
 };
 
-/// Host memory that the device reads and writes by itself, so that copies run beside the host.
-/// Pinned for all devices. Any thread.
+/// Host memory that the device itself reads and writes, so that copies run beside the host. It is
+/// pinned for all devices. Any thread may use it.
 class PinnedMemory {
  public:
   PinnedMemory(const Gpu& gpu, std::size_t bytes);
@@ -48,11 +48,12 @@ class PinnedMemory {
   std::size_t size_;
 };
 
-/// Pins memory that there is already, such as a mapping, for as long as it lives. Memory that CUDA
-/// refuses to pin stays as it is: copies work all the same, only slower. Any thread.
+/// Pins memory that already exists, such as a mapping, as long as this object lives. If CUDA
+/// refuses to pin memory, the memory stays as it is; copies still work, but more slowly. Any thread
+/// may use it.
 class Registration {
  public:
-  /// Writes a refusal to the log. Throws for sticky errors of the device.
+  /// Logs a refusal. Throws for sticky errors of the device.
   Registration(const Gpu& gpu, std::span<std::byte> memory);
   ~Registration();
   Registration(const Registration&) = delete;
@@ -66,10 +67,10 @@ class Registration {
   bool pinned_ = false;
 };
 
-/// Where memory is, as the driver knows it.
+/// The place of memory, as the driver knows it.
 struct Location {
   enum class Kind : std::uint8_t {
-    host,     ///< also what the driver does not know
+    host,     ///< also memory that the driver does not know
     device,   ///< of one GPU
     managed,  ///< CUDA moves it between host and device
   };
@@ -79,7 +80,8 @@ struct Location {
   CUctx_st* context = nullptr;  ///< device memory's; null: it comes from a pool and belongs to none
 };
 
-/// Asks the driver, which must have been initialised, in about a microsecond. Any thread.
+/// Asks the driver, which must have been initialised, in about a microsecond. Any thread may call
+/// it.
 Location locate(const void* pointer);
 
 }  // namespace tutti::cuda

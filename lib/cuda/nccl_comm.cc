@@ -93,7 +93,7 @@ void NcclComm::grouped(const std::function<void()>& calls) {
   try {
     calls();
   } catch (...) {
-    // The group is this thread's: left open, it would swallow all later calls.
+    // The group belongs to this thread. If it stayed open, it would swallow all later calls.
     nccl.ncclGroupEnd();
     throw;
   }
@@ -120,7 +120,7 @@ bool NcclComm::abort(std::chrono::milliseconds limit) {
     abort->changed.notify_all();
   });
   const bool done = wait_for(*abort, limit);
-  if (!done) helper.abandon();  // nothing interrupts it, and nobody waits for it
+  if (!done) helper.abandon();  // nothing can interrupt it, and nobody waits for it
   return done;
 }
 

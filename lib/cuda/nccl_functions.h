@@ -1,5 +1,5 @@
 #pragma once
-// For lib/cuda only: NCCL's API, whose functions keep their type for all of NCCL 2.
+// NCCL's API, for lib/cuda only. Its functions keep their types in all versions of NCCL 2.
 #include <nccl.h>
 
 #include <cstddef>
@@ -27,9 +27,9 @@ struct NcclFunctions {
 #undef TUTTI_NCCL_FUNCTION
 };
 
-/// A configuration for this version of NCCL: with its version number and the size of its struct,
-/// because it would misread or refuse newer fields. For later versions, the configuration of the
-/// present header.
+/// A configuration for this version of NCCL. It has that version's number and the size of its
+/// struct, because that version would misread or refuse newer fields. For later versions, it is the
+/// configuration of the present header.
 ncclConfig_t config_for(int version);
 
 }  // namespace tutti::cuda

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* soname = "libnccl.so.2";
 constexpr const char* toolkit = "/usr/local/cuda/lib64/libnccl.so.2";
-/// The first with ncclCommInitRankConfig.
+/// The first version with ncclCommInitRankConfig.
 constexpr int oldest = NCCL_VERSION(2, 14, 0);
 
 void* load(const std::string& path) {
@@ -38,7 +38,7 @@ std::filesystem::path path_of(void* function) {
 }
 
 std::string text_of(int version) {
-  const bool old = version < 10000;  // up to 2.8 NCCL counted otherwise
+  const bool old = version < 10000;  // up to version 2.8 NCCL counted in another way
   return fmt::format("{}.{}.{}", version / (old ? 1000 : 10000),
                      version % (old ? 1000 : 10000) / 100, version % 100);
 }

@@ -7,7 +7,7 @@
 
 namespace tutti::cuda {
 
-/// For the errors of calls with a tensor that `gpu` cannot work on: why it cannot. Costs about a
+/// For the errors of calls with a tensor with which `gpu` cannot work: the reason. Costs about a
 /// microsecond.
 std::optional<std::string> trouble_with(const Tensor& tensor, const Gpu& gpu);
 

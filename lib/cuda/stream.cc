@@ -54,7 +54,7 @@ void make_wait(CUstream_st* stream, const Event& event) {
 bool is_capturing(CUstream_st* stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult result = driver().cuStreamIsCapturing(stream, &status);
-  // The legacy stream answers so while a stream that waits for it is captured.
+  // The legacy stream gives this answer while a stream that waits for it is captured.
   if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
   checked(result, "cuStreamIsCapturing", -1);
   return status != CU_STREAM_CAPTURE_STATUS_NONE;

@@ -9,29 +9,30 @@ struct CUstream_st;
 namespace tutti::cuda {
 
 /// A queue of work for the GPU, which does the work in order. It is a non-blocking stream: it does
-/// not wait for CUDA's legacy default stream, nor that stream for it. The work is done later; the
-/// caller keeps the memory concerned until an event behind it is done. All functions but the
-/// destructor need the context to be current. Any thread may use it, one at a time.
+/// not wait for CUDA's legacy default stream, nor does that stream wait for it. The work is done
+/// later. The caller keeps the memory concerned until an event behind the work is done. All
+/// functions except the destructor need the context to be current. Any thread may use it, but only
+/// one at a time.
 class Stream {
  public:
   explicit Stream(const Gpu& gpu);
-  /// Work under way goes on.
+  /// Work that is under way goes on.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Enqueue copies of `bytes`. They return at once if the host memory is pinned; else they may
-  /// block until the copy is done.
+  /// Enqueue copies of `bytes`. They return at once if the host memory is pinned. Otherwise they
+  /// may block until the copy is done.
   void copy_to_device(void* device, const void* host, std::size_t bytes) const;
   void copy_to_host(void* host, const void* device, std::size_t bytes) const;
-  /// Both on this device.
+  /// Both addresses are on this device.
   void copy(void* to, const void* from, std::size_t bytes) const;
 
-  /// Later work of this stream waits for the event's last record until now: an event that was not
+  /// Makes later work of this stream wait for the last record of the event. An event that was not
   /// recorded yet orders nothing. Never blocks.
   void wait_for(const Event& event) const;
 
-  /// Blocks until all work is done, without a limit: for tests and tools.
+  /// Blocks until all work is done, without a limit. For tests and tools.
   void synchronize() const;
 
   CUstream_st* handle() const { return stream_; }
@@ -41,11 +42,12 @@ class Stream {
   CUstream_st* stream_ = nullptr;
 };
 
-/// As `Stream::wait_for`, for a stream of the program: of any kind, and in its context, which must
-/// be current.
+/// Does the same as `Stream::wait_for`, for a stream of the program. The stream may be of any kind.
+/// Its context must be current.
 void make_wait(CUstream_st* stream, const Event& event);
 
-/// The program captures this stream's work as a graph, so nothing of ours may be enqueued.
+/// Whether the program captures this stream's work as a graph. Then tutti may enqueue nothing in
+/// it.
 bool is_capturing(CUstream_st* stream);
 
 }  // namespace tutti::cuda

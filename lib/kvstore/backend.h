@@ -33,7 +33,7 @@ enum class Method : std::uint8_t {
 };
 inline constexpr std::size_t method_count = 16;
 
-/// "pushpull", "broadcast", ...
+/// The method's name: "pushpull", "broadcast", ...
 std::string_view name(Method method);
 
 class MethodSet {
@@ -56,8 +56,8 @@ struct Traits {
   int local_size = 1;
   int nodes = 1;
   MethodSet methods;
-  /// True: the tensors of a key that stands twice in one call are summed. False: that is a
-  /// `duplicate_key`.
+  /// True: the store sums the tensors of a key that occurs twice in one call. False: such a call
+  /// throws `duplicate_key`.
   bool sums_repeated_keys = false;
   /// Tensors may be on a GPU. If so, a key has one tensor in each list.
   bool takes_gpu_tensors = false;
@@ -66,46 +66,53 @@ struct Traits {
   bool takes_cpu_tensors = true;
   /// A pushpull may have no output for a key: then this rank only contributes.
   bool may_only_contribute = false;
-  /// Calls that add nothing take tensors of dtypes that cannot be added.
+  /// Whether methods that add nothing, such as a broadcast, take dtypes that cannot be added.
   bool moves_any_dtype = true;
 };
 
-/// One method call with tensors, checked:
-/// - the lists are not empty and equally long;
-/// - every key has at least one tensor in each list that the method takes, but for outputs where
-///   the store lets a rank only contribute;
-/// - the tensors of one key in a list have the same shape and dtype; they are on the CPU, or it is
-///   one tensor on a GPU, or several of one GPU, if the store takes such;
-/// - dtypes that cannot be added come only in methods that add nothing;
-/// - a key's inputs and outputs are all on the CPU, or all on one GPU;
-/// - the keys are all integers or all strings, like those of the store's other calls;
-/// - no two outputs overlap, and no input overlaps another key's output.
+/// A method call with tensors that KVStore has checked:
+/// - The lists are not empty, and all have the same length.
+/// - Every key has at least one tensor in each list that the method takes. Only the list of outputs
+///   may lack one, if the store lets a rank only contribute.
+/// - The tensors of one key in a list have the same shape and dtype.
+/// - These tensors are on the CPU; or there is one, on a GPU; or there are several on one GPU, if
+///   the store takes them.
+/// - Only methods that add nothing have tensors of a dtype that cannot be added.
+/// - A key's inputs and outputs are all on the CPU, or all on one GPU.
+/// - The keys are all integers or all strings, like those of the store's other calls.
+/// - No two outputs overlap, and no input overlaps another key's output.
 ///
 /// The spans refer to the caller's memory, or to copies that KVStore made. They are valid until
 /// `submit` returns.
 struct MethodCall {
   Method method = Method::pushpull;
   std::span<const Key> keys{};
-  /// By key. init, push, pushpull, reduce_scatter: one tensor a device. broadcast: the value at the
-  /// root, empty at the other ranks. allgather: this rank's shard. all_to_all: this rank's shares
-  /// for all ranks. Other methods: the list is empty.
+  /// For each key a list of tensors:
+  /// - init, push, pushpull, reduce_scatter: one for each device;
+  /// - broadcast: the value at the root, and no tensor at the other ranks;
+  /// - allgather: this rank's shard;
+  /// - all_to_all: the shares that this rank has for all ranks.
+  ///
+  /// Other methods have no such lists.
   std::span<const Values> ins{};
-  /// By key. One tensor a device; init and push: the list is empty.
+  /// For each key one tensor for each device. init and push have no such lists.
   std::span<const Values> outs{};
   std::span<const Tensor> row_ids{};  ///< row_sparse_pull only; by key
-  /// all_to_all only, which has one key: elements, by sender and then by receiver.
+  /// Only for all_to_all, which has one key: the number of elements for each pair of ranks, ordered
+  /// by sender and then by receiver.
   std::span<const std::size_t> counts{};
   int root = 0;           ///< broadcast only
   CallOptions options{};  ///< `op` is `sum` where nothing is reduced
-  /// The calling thread waits for the call at once, and is in no callback.
+  /// Whether the calling thread waits for the call at once. Such a thread runs no callback.
   bool waits = false;
 };
 
-/// A send or a receive, checked: the tensor is on the CPU, and the peer another rank of the store.
+/// A send or a receive that KVStore has checked: the tensor is on the CPU, and the peer is another
+/// rank of the store.
 struct PeerRequest {
   Method method = Method::send;
   const Tensor& tensor;
-  int peer = 0;  ///< recv: also `any_rank`
+  int peer = 0;  ///< for a recv also `any_rank`
   int tag = 0;
   int* source = nullptr;  ///< recv only; may be null
 };
@@ -120,9 +127,9 @@ struct SettingCall {
   bool after_tensors = false;            ///< the store has moved tensors, not objects alone
 };
 
-/// The implementation behind KVStore: one class for each family of store types. KVStore calls only
-/// the methods that `traits` lists, and in a forked child none that exchanges or changes anything.
-/// Thread-safe, like KVStore.
+/// The implementation behind KVStore. There is one class for each family of store types. KVStore
+/// calls only the methods that `traits` lists. In a forked child it calls no method that exchanges
+/// or changes anything. Thread-safe, like KVStore.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -131,16 +138,17 @@ class Backend {
 
   const Traits& traits() const { return traits_; }
 
-  /// Does not wait for other ranks. Throws errors that this rank can see alone (a key in flight,
-  /// the store's own end, a key that was never initialised); then nothing was submitted.
+  /// Does not wait for other ranks. Throws an error that this rank sees alone: a key is in flight,
+  /// the store has ended, or a key was never initialised. If it throws, it has submitted nothing.
   virtual Pending submit(const MethodCall& call) = 0;
-  /// Like `submit`, for a send or a recv. Only for types that have them.
+  /// Like `submit`, for a send or a recv. Only stores that have these methods implement it.
   virtual Pending pass(const PeerRequest& request);
-  /// May block. Throws `unsupported` for a value the type does not know.
+  /// May block. Throws `unsupported` if the type does not know the value.
   virtual void configure(const SettingCall& setting) = 0;
 
-  /// Blocks until the store is closed. Callbacks and deleters of the program's may call it
-  /// meanwhile, so it is whole until then. Throws as KVStore's `close`, and may be called again.
+  /// Blocks until the store is closed. Meanwhile callbacks and deleters of the program may call the
+  /// store, so the store stays usable until `close` returns. Throws the same errors as KVStore's
+  /// `close`. May be called again.
   virtual void close() {}
   /// Closes the store for KVStore's destructor, which calls it once. Does not throw.
   virtual void end() {}
@@ -149,8 +157,8 @@ class Backend {
   virtual void barrier() = 0;
   virtual int join() = 0;
   virtual Tensor allocate(const Shape& shape, DType dtype) = 0;
-  /// A tensor of its own with the elements of this one, which is on a GPU. For inputs that overlap
-  /// another key's output.
+  /// Returns a copy of a tensor on a GPU, in memory of its own. KVStore needs it for an input that
+  /// overlaps another key's output.
   virtual Tensor copy_of(const Tensor& tensor);
   virtual Counters counters() const = 0;
   virtual int num_dead_node() const { return 0; }

@@ -22,7 +22,7 @@ std::string describe(const MethodCall& call, const Key& key) {
   return fmt::format("{} of key {}", name(call.method), key.describe());
 }
 
-/// Whether the method is a half of a pushpull.
+/// Whether the method is one half of a pushpull: reduce_scatter or allgather.
 bool is_half(Method method) {
   return method == Method::reduce_scatter || method == Method::allgather;
 }
@@ -47,8 +47,8 @@ bool is_reserved(const Key& key) {
   return !key.is_integer() && key.string().starts_with("tutti:");
 }
 
-/// Throws if this store takes no tensors on the CPU. It takes them under reserved keys, for
-/// libraries that are built on stores.
+/// Throws if this store takes no tensors on the CPU. Such a store still takes them under the
+/// reserved keys of libraries that are built on stores.
 void check_cpu(const MethodCall& call, const Key& key, std::string_view role,
                const Traits& traits) {
   if (traits.takes_cpu_tensors || is_reserved(key)) return;
@@ -60,7 +60,7 @@ void check_cpu(const MethodCall& call, const Key& key, std::string_view role,
       {.key = key});
 }
 
-/// Throws if this store does not take a list with tensors on a GPU.
+/// Throws if the list has tensors on a GPU and this store does not take them.
 void check_devices(const MethodCall& call, const Key& key, std::string_view role,
                    const Values& values, const Traits& traits) {
   const auto* const on_gpu = std::find_if(values.begin(), values.end(), is_on_gpu);
@@ -162,7 +162,7 @@ void check_shards(const MethodCall& call, std::size_t i, const Traits& traits) {
          key);
 }
 
-/// The elements that a rank sends or receives.
+/// The number of elements that a rank sends or receives.
 std::size_t sum_of_line(const MethodCall& call, std::size_t ranks, std::size_t rank, bool sends) {
   constexpr std::size_t most = std::size_t{1} << 62;
   std::size_t sum = 0;
@@ -174,7 +174,8 @@ std::size_t sum_of_line(const MethodCall& call, std::size_t ranks, std::size_t r
   return sum;
 }
 
-/// Checks the matrix, and that the tensors have as many elements as this rank's row and column say.
+/// Checks the matrix. Also checks that the input has as many elements as this rank's row of the
+/// matrix says, and the output as many as its column says.
 void check_counts(const MethodCall& call, const Traits& traits) {
   const Key& key = call.keys.front();
   const auto n = static_cast<std::size_t>(traits.size);
@@ -250,8 +251,8 @@ void check_root(const MethodCall& call, const Traits& traits) {
          call.keys.front());
 }
 
-/// Checked here, because an invalid number that is cast to ReduceOp would otherwise fail only at
-/// the coordinator, and on all ranks.
+/// This is checked here, before the call is submitted. An invalid number that was cast to ReduceOp
+/// would otherwise fail only at the coordinator, and then on all ranks.
 void check_op(const MethodCall& call) {
   if (call.options.op <= ReduceOp::max) return;
   refuse(fmt::format("{}: op {} is not known; pass sum, average, min or max",
@@ -306,7 +307,7 @@ void check(const MethodCall& call, const Traits& traits, std::vector<std::size_t
 
 std::span<const std::ptrdiff_t> places_of_outputs(const MethodCall& call, const Traits& traits,
                                                   std::vector<std::ptrdiff_t>& places) {
-  // Shares lie elsewhere in the output, unless there is but one.
+  // Unless there is only one share, a share has another place in the output than in the input.
   if (call.method == Method::all_to_all && traits.size > 1) {
     places.assign(1, nowhere);
     return places;

@@ -8,7 +8,7 @@ namespace {
 struct Wording {
   std::string_view variable;
   const char* name;
-  const char* zero;  ///< what 0 means
+  const char* zero;  ///< the meaning of 0
 };
 
 constexpr Wording wordings[] = {
@@ -30,7 +30,7 @@ std::string origin_of(const OptionVariable& variable, const Options& used,
   const std::string value = variable.show(used);
   const auto set = std::find_if(environment.begin(), environment.end(),
                                 [&](const auto& entry) { return entry.first == variable.name; });
-  // The program may have set another value than the variable's.
+  // The program may have set another value than the environment variable.
   Options said;
   if (set != environment.end() && variable.set(said, set->second) && variable.show(said) == value) {
     return std::string(variable.name);

@@ -50,7 +50,8 @@ class CollectiveStore : public Backend {
         session_(std::move(session)),
         choices_(choices_of(options, session_->choices(), process_environment())) {}
   ~CollectiveStore() override {
-    // A thread that does not exist here may have been in the middle of changing any part of it.
+    // In a forked child most threads of the parent are missing. One of them may have been changing
+    // the session, so the child never destroys it.
     if (fork_.is_in_child()) static_cast<void>(session_.release());
   }
 
@@ -88,7 +89,8 @@ class CollectiveStore : public Backend {
   void fill_in(const MethodCall& call, std::size_t i, runtime::TensorCall& tensor_call) const {
     const CollectiveKind kind = collective_of(call.method);
     const bool reduces = is_reducing(kind);
-    // `like` is the whole tensor: the other side of a reduce_scatter or an allgather is a shard.
+    // `like` is the whole tensor. In a reduce_scatter the output is a shard of it, and in an
+    // allgather the input.
     const Tensor& like = reduces ? call.ins[i][0] : call.outs[i][0];
     tensor_call.key = call.keys[i];
     tensor_call.signature.kind = kind;

@@ -7,8 +7,8 @@
 
 namespace tutti {
 
-/// The `dist_sync_mpi` store. Collective over MPI_COMM_WORLD, blocking; see KVStore::create.
-/// A build without MPI throws `unsupported`.
+/// Creates the `dist_sync_mpi` store. Blocking, and collective over MPI_COMM_WORLD; see
+/// KVStore::create. A build without MPI throws `unsupported`.
 std::unique_ptr<Backend> make_collective_backend(const std::string& type, const Options& options);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Stands in for the collective store in a build without MPI.
+// This file stands in for the collective store in a build without MPI.
 #include "kvstore/collective_store.h"
 
 namespace tutti {

@@ -40,7 +40,7 @@ void enqueue(const cuda::Stream& stream, const Tensor& from, const Tensor& to) {
   stream.copy(to.data(), from.data(), from.bytes());
 }
 
-/// Work that is enqueued next in `stream` comes after all that is in the tensor's stream.
+/// Makes the next work in `stream` wait for all work that is now in the tensor's stream.
 void follow(const cuda::Stream& stream, const cuda::Event& event, const Tensor& tensor) {
   if (tensor.stream().is_none()) return;
   if (cuda::is_capturing(tensor.stream().handle())) throw capture_error("copy");
@@ -48,7 +48,8 @@ void follow(const cuda::Stream& stream, const cuda::Event& event, const Tensor& 
   stream.wait_for(event);
 }
 
-/// Where the GPU takes too long the tensors are never let go: it may still use them.
+/// Throws if the GPU takes too long. Then the tensors are never freed, because the GPU may still
+/// use them.
 void wait_for(const cuda::Event& event, const cuda::Gpu& gpu, const Tensor& from,
               const Tensor& to) {
   const std::chrono::milliseconds limit = Options{}.key_timeout;
@@ -81,7 +82,7 @@ void copy_by(const cuda::Gpu& gpu, const Tensor& from, const Tensor& to) {
 
 void copy(const Tensor& from, const Tensor& to) {
   check_copy(from, to);
-  // Null: a tensor without elements.
+  // A tensor without elements may have a null pointer.
   if (from.bytes() == 0 || from.data() == to.data()) return;
   if (is_on_gpu(from) || is_on_gpu(to)) {
     return copy_by(cuda::Gpu((is_on_gpu(from) ? from : to).device().index), from, to);

@@ -21,7 +21,7 @@ std::string variable_of(const Environment& environment, std::string_view name) {
   return found == environment.end() ? std::string() : found->second;
 }
 
-/// As the launcher said; empty: there was none.
+/// A rank and a size as the launcher told them. If they are empty, no launcher was found.
 struct RankAndSize {
   std::string rank;
   std::string size;
@@ -36,7 +36,7 @@ RankAndSize place_in_job() {
   return {};
 }
 
-/// Once a process, however many stores it makes.
+/// Warns once in a process, even if the process makes many stores.
 void warn_of_lone_processes(const StoreType& type, const RankAndSize& place) {
   static std::atomic<bool> said{false};
   if (place.size.empty() || place.size == "1" || said.exchange(true)) return;
@@ -46,8 +46,8 @@ void warn_of_lone_processes(const StoreType& type, const RankAndSize& place) {
       base::printable(place.size), type.name);
 }
 
-/// Warns a program that asks for a store of one process of what it may not know. One rank says it
-/// for all.
+/// Warns a program that asks for a store of one process, if other processes of its job exist. Only
+/// one rank logs it.
 void warn_of_one_process(const StoreType& type, const Options& options) {
   const RankAndSize place = place_in_job();
   if (!place.rank.empty() && place.rank != "0") return;

@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-/// The device's error, in the name of a call that it struck.
+/// Returns the device's error, in the name of a call that the error struck.
 std::exception_ptr in_the_name_of(const std::string& call, const Key& key,
                                   const std::exception_ptr& failure) {
   try {
@@ -103,7 +103,7 @@ std::optional<GpuCalls::Ended> GpuCalls::take_late() {
     if (now < call.deadline) break;
     const auto error = std::make_exception_ptr(gpu_timeout(memory_->gpu().gpu.ordinal(), limit_));
     ++busy_;
-    // Its tensors stay here, because the GPU may still do the work.
+    // The tensors stay in this list, because the GPU may still use them.
     Ended late{std::move(call.completion), {}, nullptr};
     late.error = in_the_name_of(late.completion->what(), call.key, error);
     return late;
@@ -113,7 +113,7 @@ std::optional<GpuCalls::Ended> GpuCalls::take_late() {
 
 void GpuCalls::finish(Ended call) {
   {
-    const base::CallbackScope scope;  // for the deleters of tensors
+    const base::CallbackScope scope;  // the deleters of the tensors may run here
     call.kept.clear();
   }
   const bool has_callbacks = call.completion && call.completion->settle(call.error);
@@ -137,7 +137,7 @@ void GpuCalls::ask(const base::Completion&) noexcept {
   try {
     poll();
   } catch (...) {
-    // There is no memory: the next look may have more luck.
+    // There is no memory for it now. A later look may succeed.
     return;
   }
 }

@@ -17,35 +17,38 @@
 
 namespace tutti {
 
-/// An `invalid_argument`: `call` was made with a stream that is being captured.
+/// Returns an `invalid_argument`, which says that the program captures the stream that it passed to
+/// `call`.
 Error capture_error(std::string_view call);
 
-/// The calls of a store of one process whose work a GPU has still to do. Their events are polled by
-/// threads that wait, by threads that look, and by each further call of the store. Callbacks run on
-/// a thread `tutti-gpu`. It starts when a call that is not done gets the first callback, and polls
-/// only while there may be more. Thread-safe.
+/// Keeps the calls of a store of one process until the GPU has done their work. Three kinds of
+/// threads poll the events of these calls: those that wait for a call, those that ask whether it is
+/// done, and those that make a further call to the store. Callbacks run on a thread `tutti-gpu`. It
+/// starts when a call that is not done gets its first callback, and it polls only while a callback
+/// may become due. Thread-safe.
 class GpuCalls final : public base::Driver, public std::enable_shared_from_this<GpuCalls> {
  public:
-  /// A call fails with `timeout` once its work has taken longer than `limit`.
+  /// If the work of a call takes longer than `limit`, the call fails with `timeout`.
   GpuCalls(std::shared_ptr<const GpuMemory> memory, std::chrono::milliseconds limit)
       : memory_(std::move(memory)), limit_(limit) {}
   GpuCalls(const GpuCalls&) = delete;
   GpuCalls& operator=(const GpuCalls&) = delete;
-  /// After `close`.
+  /// Call `close` first.
   ~GpuCalls() override = default;
 
-  /// A call whose work is all that the GPU's stream holds now; the current context is the GPU's.
-  /// `kept` lives until that is done.
+  /// Adds a call. Its work is all the work that the GPU's stream holds now. The GPU's context must
+  /// be current. The call keeps `kept` until the work is done.
   Pending add(base::Completion::What what, const Key& key, std::vector<Tensor> kept)
       TUTTI_EXCLUDES(mutex_);
-  /// Keeps tensors of no call until all is done that the GPU's stream holds now; for work that has
-  /// taken too long already: `close` does not wait for it.
+  /// Keeps tensors that belong to no call, until all work is done that the GPU's stream holds now.
+  /// This is for work that has already taken too long: `close` does not wait for it.
   void keep(std::vector<Tensor> kept) TUTTI_EXCLUDES(mutex_);
-  /// Ends the calls that are done.
+  /// Ends the calls whose work is done.
   void poll() TUTTI_EXCLUDES(mutex_);
-  /// Blocks until no call is open and no callback is due; then the thread has ended. False: work
-  /// that took too long is not done yet, and may use its memory at any time, so that this keeps it
-  /// for good; the caller must keep its own. Throws `invalid_argument` in a callback.
+  /// Blocks until no call is open and no callback is due. Then the thread has ended. Returns false
+  /// if work that took too long is not done yet. Such work may use its memory at any time, so this
+  /// object keeps that memory until the process ends, and the caller must keep its own. Throws
+  /// `invalid_argument` in a callback.
   bool close() TUTTI_EXCLUDES(mutex_);
 
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;
@@ -68,18 +71,19 @@ class GpuCalls final : public base::Driver, public std::enable_shared_from_this<
     std::exception_ptr error;
   };
 
-  /// The first call whose work is done or has failed, or that takes too long.
+  /// Takes the first call whose work is done or has failed, or takes too long.
   std::optional<Ended> take_ended() TUTTI_EXCLUDES(mutex_);
   std::optional<Ended> take_late() TUTTI_REQUIRES(mutex_);
   bool is_first_done() TUTTI_REQUIRES(mutex_);
   void finish(Ended call) TUTTI_EXCLUDES(mutex_);
-  /// Null: all have ended, or are late.
+  /// The first call that is open. Null if all calls have ended or are late.
   Outcome first_open() const TUTTI_REQUIRES(mutex_);
   void start_thread() TUTTI_REQUIRES(mutex_);
-  /// Waits for callbacks that are due. The thread then returns.
+  /// Waits for callbacks that are due. Then the thread returns.
   base::NamedThread end_thread() TUTTI_EXCLUDES(mutex_);
   void run() TUTTI_EXCLUDES(mutex_);
-  /// A call with callbacks to run, whose taker is busy then; null: none.
+  /// Takes a call that has callbacks to run, and notes that somebody runs callbacks. Null if there
+  /// is none.
   Outcome take_due() TUTTI_REQUIRES(mutex_);
 
   const std::shared_ptr<const GpuMemory> memory_;

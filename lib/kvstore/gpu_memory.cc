@@ -43,7 +43,7 @@ Tensor GpuMemory::merged_on_host(std::span<const Tensor> ins, ReduceOp op) {
   if (ins.size() == 1) {
     gpu_->stream.copy_to_host(merged.data(), first.data(), first.bytes());
   } else {
-    // The kernel writes to the host by itself.
+    // The kernel itself writes to the host's memory.
     reduce(ins, merged.data(), op);
   }
   return when_written(merged);

@@ -11,8 +11,8 @@
 namespace tutti {
 
 /// The memory of a store's GPU. Its methods enqueue work in the GPU's stream and return at once,
-/// unless their comments say that they block. Needs the context to be current. For one thread at a
-/// time.
+/// unless their comments say that they block. The caller makes the GPU's context current. Only one
+/// thread may use an object at a time.
 class GpuMemory final : public LocalMemory {
  public:
   /// The methods that block throw `timeout` after `limit`.
@@ -21,10 +21,11 @@ class GpuMemory final : public LocalMemory {
 
   LocalGpu& gpu() const { return *gpu_; }
   const std::shared_ptr<LocalGpu>& shared_gpu() const { return gpu_; }
-  /// The host memory that enqueued work uses. The caller keeps it until that work is done.
+  /// Takes the host memory that the enqueued work uses. The caller keeps it until that work is
+  /// done.
   std::vector<Tensor> take_kept() { return std::exchange(kept_, {}); }
 
-  /// Blocks until all that was enqueued is done.
+  /// Blocks until all enqueued work is done.
   void wait() const;
 
   Tensor own(const Shape& shape, DType dtype) override;
@@ -35,17 +36,18 @@ class GpuMemory final : public LocalMemory {
   void put_back(const Tensor& on_host, const Tensor& to) override;
 
  private:
-  /// Pinned memory, kept for the next call.
+  /// Pinned host memory, which is kept for the next call.
   class Mirror {
    public:
-    /// A host tensor like this one.
+    /// Returns a tensor on the host with the shape and dtype of this one.
     Tensor like(const Tensor& tensor, const cuda::Gpu& gpu);
 
    private:
     std::shared_ptr<cuda::PinnedMemory> memory_;
   };
   void reduce(std::span<const Tensor> ins, void* out, ReduceOp op);
-  /// Keeps the memory if that throws, because the work has still to write it.
+  /// Waits until the work has written this tensor, and returns it. If the wait throws, keeps the
+  /// memory, because the work has still to write it.
   Tensor when_written(const Tensor& on_host);
 
   const std::shared_ptr<LocalGpu> gpu_;

@@ -13,8 +13,9 @@
 
 namespace tutti {
 
-/// How a thread that polls a GPU's events waits between two polls: it yields for as long as a small
-/// copy takes, then sleeps for an eighth of what it has waited, and for a millisecond at most.
+/// How a thread that polls a GPU's events waits between two polls. It first yields, for as long as
+/// a small copy takes. Then it sleeps for an eighth of the time that it has waited, but at most for
+/// a millisecond.
 class GpuPause {
  public:
   base::Clock::duration waited() const { return base::Clock::now() - since_; }
@@ -32,7 +33,7 @@ class GpuPause {
   const base::Clock::time_point since_ = base::Clock::now();
 };
 
-/// The end of a wait for a device. `which`: the name of the limit.
+/// The error of a wait for a device that took too long. `which` names the limit.
 inline Error gpu_timeout(int ordinal, std::chrono::milliseconds limit,
                          std::string_view which = "key_timeout, TUTTI_TIMEOUT_SECONDS") {
   return {ErrorCode::timeout,

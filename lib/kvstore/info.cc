@@ -28,7 +28,7 @@ std::vector<Fact> build_info() {
       {"SIMD level", std::string(reduce::simd_level())},
       {"host", base::host_name()},
       {"processor", base::processor_name()},
-      // As the affinity of this process allows.
+      // The processors that the affinity of this process allows.
       {"usable processors", std::to_string(std::thread::hardware_concurrency())},
   };
   for (const auto& [name, value] : runtime::mpi_facts()) facts.push_back({name, value});

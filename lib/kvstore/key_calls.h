@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-/// Everything that one call says about one key, which may stand in it several times.
+/// The tensors that one call has for one key. The key may occur several times in the call.
 struct KeyCall {
   std::vector<Tensor> ins;
   std::vector<Tensor> outs;
@@ -15,10 +15,11 @@ struct KeyCall {
 
 std::map<Key, KeyCall> by_key(const MethodCall& call);
 
-/// Throws `invalid_argument` unless the tensors of every place where the key stands are alike.
+/// Throws `invalid_argument` unless all tensors of the key have the same shape and dtype, wherever
+/// in the call the key occurs.
 void check_alike(Method method, const Key& key, const KeyCall& key_call);
 
-/// An `invalid_argument`: "push of key 'w': ...".
+/// Throws an `invalid_argument` whose text begins "push of key 'w': ...".
 [[noreturn]] void refuse(Method method, const Key& key, const std::string& text);
 
 }  // namespace tutti

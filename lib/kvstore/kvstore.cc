@@ -56,7 +56,8 @@ class FrontDesk {
   base::Spares<Workspace> workspaces;
 
   bool is_in_child() const { return fork_guard_.is_in_child(); }
-  /// Comes before all else: in a forked child nobody gives back a mutex that was held at the fork.
+  /// Call this before anything else. In a forked child a mutex that another thread held at the fork
+  /// is never released.
   void require_usable(std::string_view method) const {
     fork_guard_.check();
     if (closed) refuse_closed(method);

@@ -6,8 +6,8 @@
 
 namespace tutti {
 
-/// The counters of a store of one process. Apart from the store's mutex, which a call may hold for
-/// as long as it waits for a GPU. Thread-safe.
+/// The counters of a store of one process. The store's mutex does not guard them, because a call
+/// may hold that mutex while it waits for a GPU. Thread-safe.
 class LocalCounters {
  public:
   void add(Method method, std::size_t bytes) TUTTI_EXCLUDES(mutex_) {

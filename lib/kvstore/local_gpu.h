@@ -18,8 +18,8 @@ std::shared_ptr<T> not_in_child(T* made) {
           }};
 }
 
-/// A store of one process has this on its GPU. All work that the store gives the GPU is in one
-/// stream, so that it is done in order. Lives as long as a value, a tensor from `allocate` or a
+/// The GPU of a store of one process. The store enqueues all its work in one stream, so that the
+/// GPU does it in order. The object lives as long as a stored value, a tensor from `allocate` or a
 /// Pending needs it.
 struct LocalGpu {
   explicit LocalGpu(int ordinal) : gpu(ordinal) {}
@@ -30,7 +30,8 @@ struct LocalGpu {
   cuda::EventPool events{gpu};
 };
 
-/// A tensor in memory of its own on a GPU, with any contents. Throws as cuda::DeviceMemory.
+/// Returns a tensor with memory of its own on a GPU. Its contents are arbitrary. Throws the same
+/// errors as cuda::DeviceMemory.
 Tensor gpu_tensor(const std::shared_ptr<const cuda::Gpu>& gpu, const Shape& shape, DType dtype);
 
 }  // namespace tutti

@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// The optimizer of a store that keeps its values in this process, if it has one. For one thread at
-/// a time. Throws as the methods of KVStore.
+/// The optimizer, if there is one, of a store that keeps its values in this process. Only one
+/// thread may use it at a time. Throws the same errors as the methods of KVStore.
 class LocalOptimizer {
  public:
   bool is_set() const { return updater_.has_value(); }
@@ -20,10 +20,10 @@ class LocalOptimizer {
 
   /// Throws `invalid_argument` if `update` cannot be called for tensors like this one.
   void check(const Key& key, const Tensor& like) const;
-  /// The key has this value in place of an earlier one.
+  /// Notes that the key has a new value, which replaces an earlier one.
   void take_value(const Key& key, const Tensor& value);
-  /// Updates the value by the devices' gradients, which are reduced first. The rule runs on the
-  /// host, also for a value in other memory.
+  /// Reduces the devices' gradients, and updates the value with the result. The rule runs on the
+  /// host, even if the value is in other memory.
   void update(const Key& key, std::span<const Tensor> gradients, ReduceOp op, const Tensor& value,
               LocalMemory& memory);
 

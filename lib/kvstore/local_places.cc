@@ -13,14 +13,14 @@
 namespace tutti {
 namespace {
 
-/// All later work of the GPU comes after the work in the program's stream.
+/// Makes all later work of the GPU wait for the work that is now in the program's stream.
 void follow(LocalGpu& gpu, DeviceStream stream) {
   const auto event = gpu.events.take();
   event->record(stream.handle());
   gpu.stream.wait_for(*event);
 }
 
-/// Each stream once; a call has few.
+/// Follows each stream once. A call has few streams.
 void follow_all(LocalGpu& gpu, const std::vector<Tensor>& tensors, std::string_view call) {
   std::vector<DeviceStream> streams;
   for (const Tensor& tensor : tensors) {
@@ -32,7 +32,7 @@ void follow_all(LocalGpu& gpu, const std::vector<Tensor>& tensors, std::string_v
   for (const DeviceStream stream : streams) follow(gpu, stream);
 }
 
-/// "push of key 'w' and 2 more".
+/// Returns words such as "push of key 'w' and 2 more".
 base::Completion::What words_for(const MethodCall& call, const Key& key) {
   return [method = call.method, key, more = call.keys.size() - 1] {
     const std::string first = fmt::format("{} of key {}", name(method), key.describe());
@@ -150,7 +150,7 @@ LocalPlaces::Call::~Call() {
 
 void LocalPlaces::Call::let_go() {
   try {
-    // Not twice: a late call has had all its time.
+    // Do not wait again for a late call: it has had all its time.
     if (!is_late_) return places_.gpu_->wait();
   } catch (const Error& error) {
     is_late_ = error.code() == ErrorCode::timeout;

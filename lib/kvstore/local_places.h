@@ -13,38 +13,39 @@
 
 namespace tutti {
 
-/// Where a store of one process works: on the host and, from the first tensor there on, on one GPU.
-/// One thread at a time.
+/// The places where a store of one process works: the host, and one GPU from the first call with a
+/// tensor there. Only one thread may use it at a time.
 class LocalPlaces {
  public:
-  /// With `options.gpu` it takes that GPU at once. Throws as cuda::Gpu.
+  /// Takes the GPU at once if `options.gpu` names one. Throws the same errors as cuda::Gpu.
   explicit LocalPlaces(const Options& options);
 
-  /// One method call. If it has tensors on the GPU, the GPU's context is current on the thread
-  /// meanwhile, and the work that the call enqueues comes after all work in the tensors' streams.
+  /// One method call. If it has tensors on the GPU, the thread has the GPU's context as its current
+  /// one until the object is destroyed. The work that the call enqueues waits for all work in the
+  /// tensors' streams.
   class Call {
    public:
-    /// Throws `invalid_argument` for tensors that the GPU cannot work on.
+    /// Throws `invalid_argument` if the GPU cannot work on one of the tensors.
     Call(LocalPlaces& places, const MethodCall& call);
-    /// Without `end` the call has failed: waits until the GPU has done its part. Where that takes
-    /// too long, the tensors are kept until then.
+    /// If `end` was not called, the call has failed. Then this waits until the GPU has done its
+    /// work for the call. If that takes too long, the tensors are kept until the work is done.
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
     LocalMemory& memory_of(const Tensor& tensor) const;
-    /// A value of the store's that the call replaces: enqueued work may still read it.
+    /// Keeps a stored value that the call replaces, because enqueued work may still read it.
     void keep(const Tensor& replaced);
-    /// In the handler of an error of this call: throws it, with the call's name if it is one that
-    /// the GPU reported.
+    /// Call this in a handler of an error of this call. It throws the error again. If the GPU
+    /// reported the error, it adds the call's name.
     [[noreturn]] void rethrow(const Error& error);
-    /// Done at once, or when the GPU has done its work.
+    /// Returns a Pending that is done at once, or when the GPU has done its work.
     Pending end();
 
    private:
     void collect(const Key& key, const Values& values);
     void enter();
-    /// Also the host memory that the GPU uses for the call.
+    /// All kept tensors, and the host memory that the GPU uses for the call.
     std::vector<Tensor> all_kept() const;
     void let_go();
     Error named(const Error& error, const Key& key) const;
@@ -58,13 +59,13 @@ class LocalPlaces {
     std::optional<cuda::RelaxedCapture> relaxed_;
   };
 
-  /// A copy of a tensor on the GPU. Blocks until it is there.
+  /// Returns a copy of a tensor on the GPU. Blocks until the copy is complete.
   Tensor copy_of(const Tensor& tensor);
-  /// Null while there is no GPU.
+  /// Null until the store takes a GPU.
   const std::shared_ptr<GpuCalls>& gpu_calls() const { return calls_; }
 
  private:
-  /// The GPU, which is taken now if it is not yet. Throws if the tensor is not there.
+  /// The GPU. Takes it now if the store has none yet. Throws if the tensor is not on it.
   GpuMemory& gpu_for(const Tensor& tensor);
   void take_gpu(int ordinal);
 

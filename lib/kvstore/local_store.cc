@@ -23,7 +23,8 @@
 namespace tutti {
 namespace {
 
-/// Like the other check; also checks that the tensors are like the stored value and on its device.
+/// Does the same as the other check. Also checks that the tensors have the shape and dtype of the
+/// stored value, and are on its device.
 void check_alike(Method method, const Key& key, const KeyCall& key_call, const Tensor* stored) {
   if (stored != nullptr && !are_together(key_call.any(), *stored)) {
     refuse(method, key,
@@ -102,7 +103,7 @@ class LocalStore : public Backend {
   std::map<Key, Tensor> values_ TUTTI_GUARDED_BY(mutex_);
   LocalOptimizer optimizer_ TUTTI_GUARDED_BY(mutex_);
   LocalCounters counters_;
-  /// KVStore refuses calls that come after `close`, but not one that has passed it before.
+  /// KVStore refuses calls that come after `close`. A call may still have passed that check before.
   bool closed_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
@@ -119,7 +120,7 @@ void LocalStore::close() {
   base::return_memory_of(keys);
 }
 
-/// In one step: no call comes between the answer and the end.
+/// Both happen under one lock, so that no call comes between them.
 std::shared_ptr<GpuCalls> LocalStore::shut() {
   const base::Lock lock(mutex_);
   if (places_.gpu_calls() != nullptr) base::refuse_in_callback("close()");
@@ -145,8 +146,8 @@ const Tensor* LocalStore::find(const Key& key) const {
   return it == values_.end() ? nullptr : &it->second;
 }
 
-/// Stores the values of all keys, or of none if one is refused. A broadcast replaces a stored
-/// value, as it does in a collective store; init does not.
+/// Stores the values of all keys. If one value is refused, stores none. A broadcast replaces a
+/// stored value, as in a collective store; init does not.
 void LocalStore::initialise(const MethodCall& call, Here& here) {
   std::map<Key, Tensor> fresh;
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
@@ -178,7 +179,7 @@ void LocalStore::check_values(Method method, const Calls& calls) {
   const bool reduces = method == Method::push || method == Method::pushpull;
   for (const auto& [key, key_call] : calls) {
     const Tensor* const stored = find(key);
-    // As in a collective store an exchange may bring another shape each time.
+    // As in a collective store, an exchange may bring another shape each time.
     const bool only_reduces = method == Method::pushpull && !optimizer_.is_set();
     if (stored == nullptr && !only_reduces) {
       refuse(method, key, "it was never initialised; call init or broadcast for it first");
@@ -197,8 +198,8 @@ void LocalStore::push(const Key& key, const KeyCall& key_call, ReduceOp op, Here
   counters_.add(Method::push, stored.bytes());
 }
 
-/// If there is no stored value, the sum goes only to the outputs, as in a collective store. A
-/// stored value takes the shape of the sum that replaces it.
+/// If there is no stored value, only the outputs get the sum, as in a collective store. A stored
+/// value takes the shape of the sum that replaces it.
 void LocalStore::replace(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here) {
   LocalMemory& memory = here.memory_of(key_call.any());
   const Tensor* stored = find(key);

@@ -13,13 +13,14 @@ class HostMemory final : public LocalMemory {
  public:
   Tensor own(const Shape& shape, DType dtype) override { return base::own_tensor(shape, dtype); }
   void copy(const Tensor& from, const Tensor& to) override {
-    // Overlap: the same tensor may stand in a list twice. Null: a tensor without elements.
+    // The same tensor may occur twice in a list, so the memory may overlap. A tensor without
+    // elements may have a null pointer.
     if (from.bytes() > 0) std::memmove(to.data(), from.data(), from.bytes());
   }
   void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) override {
     tutti::merge(ins, out, op);
   }
-  /// A copy, because a caller's array may be aligned to single bytes.
+  /// Returns a copy, because a caller's array may have any alignment.
   Tensor merged_on_host(std::span<const Tensor> ins, ReduceOp op) override {
     Tensor merged = own(ins.front().shape(), ins.front().dtype());
     merge(ins, merged, op);
@@ -40,7 +41,7 @@ void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op) {
   std::vector<const void*> sources;
   sources.reserve(ins.size());
   for (const Tensor& in : ins) sources.push_back(in.data());
-  // `average` divides by the processes that contribute, and there is one.
+  // `average` divides by the number of processes that contribute, which is one here.
   reduce::reduce({.in = out.dtype(), .out = out.dtype(), .op = op}, sources, out.data(),
                  out.count());
 }

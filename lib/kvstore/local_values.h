@@ -7,13 +7,15 @@
 
 namespace tutti {
 
-// Operations of stores on the tensors of one process, which are on the host.
+// Operations of a store on the tensors of one process in the host's memory.
 
-/// Reduces the devices' tensors, which are alike, into `out`, which may be one of them.
+/// Reduces the devices' tensors into `out`, which may be one of them. All have the same shape and
+/// dtype.
 void merge(std::span<const Tensor> ins, const Tensor& out, ReduceOp op);
 
-/// A collective call of a store of one rank, whose shard is the whole. Reduces the devices'
-/// tensors, or passes the first of them on, to all outputs. Stores nothing. Counts the call.
+/// Carries out a collective call of a store of one rank, whose shard is the whole tensor. Reduces
+/// the devices' tensors, or passes the first of them on, to all outputs. Stores nothing. Counts the
+/// call.
 Pending exchange_alone(const MethodCall& call, LocalPlaces& places, LocalCounters& counters);
 
 }  // namespace tutti

@@ -14,7 +14,8 @@ struct NamedMethod {
   std::string_view instead;
 };
 
-/// In the order of Method. `instead` holds for every type that lacks the method.
+/// The entries have the order of Method. `instead` is the call to make with any type that lacks the
+/// method.
 constexpr std::array<NamedMethod, method_count> methods{{
     {"init", "call broadcast(key, values, root_rank): every rank gets the root's value"},
     {"push", "call pushpull(key, ins, outs): it sums over devices and ranks, and returns the sum"},

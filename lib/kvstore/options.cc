@@ -33,7 +33,7 @@ bool parse_flag(std::string_view text, bool& flag) {
 }
 
 bool parse_seconds(std::string_view text, milliseconds& time) {
-  // A century is more than any job waits, and keeps sums of times far from overflow.
+  // No job waits for a century. This limit keeps sums of times far from overflow.
   constexpr double most = 100.0 * 365 * 24 * 3600;
   double seconds = 0;
   if (!parse(text, seconds) || !(seconds >= 0.001 && seconds <= most)) return false;
@@ -42,7 +42,8 @@ bool parse_seconds(std::string_view text, milliseconds& time) {
 }
 
 bool parse_bytes(std::string_view text, std::size_t& bytes) {
-  // More than any machine has, and few enough that the slices of a whole node still fit 64 bits.
+  // No machine has so much memory. With this limit the sum of a whole node's slices fits into 64
+  // bits.
   constexpr std::size_t most = std::size_t{8} << 40;
   constexpr std::string_view suffixes = "KMGT";
   const std::size_t power = text.empty() ? std::string_view::npos : suffixes.find(text.back());
@@ -60,7 +61,7 @@ bool parse_bytes(std::string_view text, std::size_t& bytes) {
 
 constexpr std::string_view automatic = "auto";
 
-// One overload for each type of field.
+// There is one overload for each type of field.
 template <bool Options::*Field>
 constexpr OptionVariable variable(std::string_view field, std::string_view name) {
   return {field, name, "0, 1, true or false",
@@ -96,7 +97,7 @@ constexpr OptionVariable variable(std::string_view field, std::string_view name)
           }};
 }
 
-/// Whether a network interface can have this name; empty: none is chosen.
+/// Sets the network interface, if its name is possible. An empty text chooses none.
 bool set_interface(Options& options, std::string_view text) {
   options.interface = text;
   return base::printable(text) == text && text.find_first_of(" /") == std::string_view::npos;
@@ -123,7 +124,7 @@ bool set_gpu(Options& options, std::string_view text) {
   return text == automatic || (parse(text, options.gpu.emplace()) && *options.gpu >= 0);
 }
 
-/// "0,2,5", or nothing.
+/// The text is a list such as "0,2,5", or empty.
 bool set_ranks(Options& options, std::string_view text) {
   options.ranks.clear();
   while (!text.empty()) {
@@ -240,7 +241,7 @@ void Options::set(std::string_view field, std::string_view value) {
                 fmt::format("option {} is not known{} (known: {})", base::quoted(field),
                             base::suggestion(field, known), fmt::join(known, ", ")));
   }
-  // A field may be written before its value is refused.
+  // The setter may change the field before it refuses the value, so it works on a copy.
   Options changed = *this;
   if (variable->set(changed, value)) {
     *this = std::move(changed);

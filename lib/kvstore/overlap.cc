@@ -22,8 +22,9 @@ MemoryRange range_of(const Tensor& tensor, std::size_t key) {
   return {begin, begin + tensor.bytes(), key};
 }
 
-/// Two keys may have one output where both results are the same: a key that stands twice, in types
-/// that take that, and weights that two layers share in a broadcast. `a` begins first.
+/// Throws if `b` begins before `a` ends, and the two keys may not share an output. They may if both
+/// results are the same: if a key occurs twice, in types that allow it, or if two layers share
+/// weights in a broadcast. `a` begins first.
 void check_apart(const MethodCall& call, const MemoryRange& a, const MemoryRange& b) {
   const bool is_shared = call.method == Method::broadcast && a.end == b.end;
   const bool is_same =
@@ -50,8 +51,9 @@ bool lies_in(const MemoryRange& in, const Values& own, std::ptrdiff_t place) {
          });
 }
 
-/// Whether an output overlaps `in`, other than its own at the right place. Walks back from the last
-/// output that begins before `in` ends: outputs do not overlap, so they end in the same order.
+/// Whether an output other than the input's own, at its right place, overlaps `in`. Walks back from
+/// the last output that begins before `in` ends. Outputs do not overlap each other, so they end in
+/// the order in which they begin.
 bool in_the_way(const MemoryRange& in, const std::vector<MemoryRange>& outs, std::ptrdiff_t place) {
   const std::uintptr_t own = in.begin + static_cast<std::uintptr_t>(place);
   auto it = std::partition_point(outs.begin(), outs.end(),
@@ -62,7 +64,7 @@ bool in_the_way(const MemoryRange& in, const std::vector<MemoryRange>& outs, std
   return false;
 }
 
-/// The range from the first byte to the last of all tensors.
+/// Returns the range from the first byte of all tensors to the last.
 MemoryRange bounds_of(std::span<const Values> lists) {
   MemoryRange bounds{std::numeric_limits<std::uintptr_t>::max(), 0, 0};
   for (const Values& values : lists) {
@@ -81,7 +83,7 @@ bool apart(const MemoryRange& a, const MemoryRange& b) {
 }
 
 Tensor copy_of(const Tensor& tensor) {
-  // Not zeroed, because every byte is written below.
+  // The memory is not zeroed, because every byte is written below.
   std::shared_ptr<std::byte[]> memory(new std::byte[tensor.bytes()]);
   std::memcpy(memory.get(), tensor.data(), tensor.bytes());
   return {std::shared_ptr<void>(memory, memory.get()), tensor.shape(), tensor.dtype(),
@@ -115,7 +117,7 @@ std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   const OverlapMemory& memory,
                                                   std::span<const std::ptrdiff_t> places) {
   if (memory.sorted.empty()) return ins;
-  // The quick case: gradients and weights often lie in blocks of their own.
+  // Gradients and weights often lie in blocks of their own. This case is quick to find.
   const MemoryRange all{memory.sorted.front().begin, memory.sorted.back().end, 0};
   if (ins.data() != outs.data() && apart(bounds_of(ins), all)) return ins;
   for (std::size_t key = 0; key < ins.size(); ++key) {
@@ -123,7 +125,7 @@ std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
     const auto must_move = [&](const Tensor& in) {
       if (in.bytes() == 0) return false;
       const MemoryRange range = range_of(in, key);
-      // Then it overlaps no other output, for outputs do not overlap.
+      // Outputs do not overlap each other, so the input overlaps no further output.
       if (lies_in(range, outs[key], place)) return false;
       return in_the_way(range, memory.sorted, place);
     };

@@ -3,8 +3,8 @@
 
 namespace tutti {
 
-/// Finds errors in a send or a receive that this rank can see alone. Throws `invalid_argument` or
-/// `unsupported`, and names the ranks and what to do.
+/// Finds the errors in a send or a receive that this rank can see alone. Throws `invalid_argument`
+/// or `unsupported`. The error names the ranks and what to do.
 void check(const PeerRequest& request, const Traits& traits);
 
 }  // namespace tutti

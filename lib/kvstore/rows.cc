@@ -13,7 +13,7 @@
 namespace tutti {
 namespace {
 
-/// A program's memory may be aligned to single bytes.
+/// Works for any alignment of the program's memory.
 template <typename T>
 std::vector<double> read_as(const Tensor& ids) {
   std::vector<T> exact(ids.count());
@@ -30,7 +30,8 @@ std::vector<double> read_16_bits(const Tensor& ids) {
   return {wide.begin(), wide.end()};
 }
 
-/// As doubles, which hold every row that a tensor in memory can have.
+/// Reads the ids as doubles. A double holds the number of every row that a tensor in memory can
+/// have.
 std::vector<double> read(const Tensor& ids) {
   switch (ids.dtype()) {
     case DType::f16:

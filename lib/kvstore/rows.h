@@ -7,11 +7,12 @@
 
 namespace tutti {
 
-/// The rows for which a row_sparse_pull asks of its i-th key: ascending, each once. Throws
+/// The rows that a row_sparse_pull asks for its i-th key, in ascending order, each once. Throws
 /// `invalid_argument` for a number that is not whole, and for a row that the outputs do not have.
 std::vector<std::int64_t> rows_of(const MethodCall& call, std::size_t i);
 
-/// Copies these rows; the others become zeros. Both tensors are alike.
+/// Copies these rows, and fills the other rows with zeros. Both tensors have the same shape and
+/// dtype.
 void copy_rows(std::span<const std::int64_t> rows, const Tensor& from, const Tensor& to);
 
 }  // namespace tutti

@@ -79,7 +79,7 @@ class ServerStore : public Backend {
   ~ServerStore() override {
     if (!fork_.is_in_child()) return;
     worker_->abandon();
-    // Its mutexes may be held by threads that do not exist here.
+    // Threads that do not exist in this child may have held the worker's mutexes at the fork.
     static_cast<void>(worker_.release());
   }
 
@@ -143,7 +143,7 @@ ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_
   return task;
 }
 
-/// Refuses the call here, because a server would take it for no request at all.
+/// Refuses the call here, because a server would not recognise it as a request.
 void ServerStore::check_compression(const MethodCall& call, const KeyCall& key_call,
                                     const Key& key) const {
   const ps::Encoding encoding = compression().encoding;
@@ -192,7 +192,7 @@ void ServerStore::end() {
 }
 
 Pending ServerStore::submit(const MethodCall& call) {
-  // KVStore waits for these itself, when they have been sent.
+  // KVStore itself waits for these calls after it has submitted them.
   if (call.method == Method::init || call.method == Method::row_sparse_pull) {
     base::refuse_in_callback(name(call.method));
   }
@@ -234,15 +234,15 @@ void ServerStore::save_states(const SettingCall& setting) {
   base::write_sealed(setting.value, optimizer::write_saved(saved));
 }
 
-/// With an optimizer that this version takes, if with any.
+/// Reads the file. If the file names an optimizer, this version must know it.
 optimizer::Saved saved_in(const std::string& path) {
   optimizer::Saved saved = optimizer::read_saved(base::read_sealed(path));
   if (saved.optimizer) static_cast<void>(optimizer::choose(*saved.optimizer));
   return saved;
 }
 
-/// The others wait for worker 0's word on its file, even if there is no file, or too little memory
-/// for it.
+/// The other workers wait until worker 0 says what is in its file. Worker 0 tells them even if
+/// there is no file, or if it lacks the memory to read it.
 void ServerStore::load_states(const std::string& path) {
   std::optional<optimizer::Saved> saved;
   std::optional<ps::Failure> failure;
@@ -259,7 +259,7 @@ void ServerStore::load_states(const std::string& path) {
   worker_->load_states(std::move(saved), std::move(failure));
 }
 
-/// PS_VERBOSE asks for more than errors.
+/// PS_VERBOSE asks to log more than errors.
 void show_connections(const ps::Job& job, const Options& options) {
   if (job.verbose > 0 && options.log_level == Options().log_level) base::set_log_level("info");
 }
@@ -298,14 +298,15 @@ std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Option
 
 namespace {
 
-/// The files that a scheduler or server needs besides the connections of the job's processes: the
-/// files of its state and of checkpoints, the descriptors on which it sleeps, and some for
-/// connections that have not proved the key yet.
+/// The number of files that a scheduler or server opens besides the connections of the job's
+/// processes. These are the files of its state and of checkpoints, the descriptors on which it
+/// sleeps, and some connections whose peers have not proved the key yet.
 constexpr std::size_t own_files = 48;
 
 void provide_files(const ps::Job& job) {
   base::raise_most_open_files();
-  // A worker's process has a connection to the scheduler, and each store of it another.
+  // A worker's process has one connection to the scheduler for itself, and one for each of its
+  // stores.
   const int connections =
       job.role == ps::Role::scheduler ? 2 * job.size.workers + job.size.servers : job.size.workers;
   const std::size_t needed = own_files + static_cast<std::size_t>(connections);

@@ -7,9 +7,9 @@
 
 namespace tutti {
 
-/// The store of a worker in a parameter-server job: `dist_sync`, `dist_async` and their kin. Blocks
-/// until all processes of the job are there. In a build without parameter server it throws
-/// `unsupported`.
+/// Creates the store of a worker in a parameter-server job: `dist_sync`, `dist_async` or one of
+/// their variants. Blocks until all processes of the job have come. A build without the parameter
+/// server throws `unsupported`.
 std::unique_ptr<Backend> make_server_backend(const StoreType& type, const Options& options);
 
 }  // namespace tutti

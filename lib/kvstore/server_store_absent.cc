@@ -1,4 +1,4 @@
-// Stands in for the parameter server in a build without it.
+// This file stands in for the parameter server in a build without it.
 #include "kvstore/server_store.h"
 #include "tutti/error.h"
 #include "tutti/server.h"

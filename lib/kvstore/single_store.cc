@@ -30,7 +30,7 @@ class SingleStore : public Backend {
     if (closed_) refuse_closed(name(call.method));
     return exchange_alone(call, places_, counters_);
   }
-  /// Nothing travels, so no choice changes anything.
+  /// Nothing travels, so no setting changes anything.
   void configure(const SettingCall& setting) override {
     static_cast<void>(wire_format(setting.value, traits().type));
     if (setting.after_tensors) refuse_late(setting, "");
@@ -61,7 +61,7 @@ class SingleStore : public Backend {
     return places_.gpu_calls();
   }
 
-  /// In one step: no call comes between the answer and the end.
+  /// Both happen under one lock, so that no call comes between them.
   std::shared_ptr<GpuCalls> shut() {
     const base::Lock lock(mutex_);
     if (places_.gpu_calls() != nullptr) base::refuse_in_callback("close()");
@@ -73,7 +73,7 @@ class SingleStore : public Backend {
   mutable base::Mutex mutex_{3};
   LocalPlaces places_ TUTTI_GUARDED_BY(mutex_);
   LocalCounters counters_;
-  /// KVStore refuses calls that come after `close`, but not one that has passed it before.
+  /// KVStore refuses calls that come after `close`. A call may still have passed that check before.
   bool closed_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 

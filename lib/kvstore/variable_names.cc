@@ -13,10 +13,13 @@
 namespace tutti {
 namespace {
 
-/// Variables that set no option: the launcher's mode; the secret of a parameter-server job, which
-/// nobody should print; its scheduler's socket; a variable of the Python package; the socket at
-/// which the launcher tells of ended processes; and a process's place in a parameter-server job
-/// (ps::Job reads them).
+/// Variables that set no option:
+/// - the launcher's mode;
+/// - the secret of a parameter-server job, which nobody should print;
+/// - the socket of its scheduler;
+/// - a variable of the Python package;
+/// - the socket at which the launcher tells of ended processes;
+/// - the place of a process in a parameter-server job, which ps::Job reads.
 constexpr std::string_view other_names[] = {"TUTTI_MODE",
                                             "TUTTI_JOB_KEY",
                                             "TUTTI_JOB_KEY_FILE",
@@ -59,13 +62,14 @@ std::vector<std::string_view> known_names(const NameFamily& family) {
   return names;
 }
 
-/// Users may write these for a variable, without the family's prefix.
+/// A name that users may write for a variable, without the family's prefix.
 struct Spelling {
   std::string text;
   std::string_view name;  ///< the variable's
 };
 
-/// Without its unit, and as its option is called: TIMEOUT and KEY_TIMEOUT for TIMEOUT_SECONDS.
+/// Adds the variable's name without its unit, and the name of its option: TIMEOUT and KEY_TIMEOUT
+/// for TIMEOUT_SECONDS.
 void add_spellings_of(const OptionVariable& variable, std::string_view prefix,
                       std::vector<Spelling>& spellings) {
   if (variable.name.empty()) return;
@@ -82,7 +86,7 @@ void add_spellings_of(const OptionVariable& variable, std::string_view prefix,
   }
 }
 
-/// In a family that others use, too, the variables' own names alone.
+/// In a family whose prefix other programs use, too, only the variables' own names count.
 std::vector<Spelling> spellings_of(const NameFamily& family,
                                    const std::vector<std::string_view>& known) {
   std::vector<Spelling> spellings;
@@ -97,20 +101,20 @@ std::vector<Spelling> spellings_of(const NameFamily& family,
   return spellings;
 }
 
-/// The variable that was probably meant; empty: none is near.
+/// The variable that was probably meant. Empty if no name is similar.
 std::string_view meant_by(std::string_view name, const NameFamily& family,
                           const std::vector<std::string_view>& known) {
   const std::vector<Spelling> spellings = spellings_of(family, known);
   std::vector<std::string_view> texts;
   texts.reserve(spellings.size());
   for (const Spelling& spelling : spellings) texts.push_back(spelling.text);
-  // Compares the names without their common prefix: the rests must be close.
+  // Compares the names without their common prefix. The rests must be similar.
   const std::string_view near = base::nearest(name.substr(family.prefix.size()), texts);
   const auto found = std::ranges::find(spellings, near, &Spelling::text);
   return near.empty() || found == spellings.end() ? std::string_view() : found->name;
 }
 
-/// Refuses a name of the family that is not known.
+/// Refuses an unknown name of the family.
 void check_in_family(const std::string& name, const NameFamily& family) {
   const std::vector<std::string_view> known = known_names(family);
   if (std::binary_search(known.begin(), known.end(), name)) return;

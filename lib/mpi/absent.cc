@@ -1,4 +1,4 @@
-// lib/mpi in a build without MPI: no communicator can be created, so its methods are never called.
+// lib/mpi in a build without MPI. No communicator can be created, so its methods are never called.
 #include "base/failure.h"
 #include "mpi/communicator.h"
 #include "mpi/library.h"

@@ -17,13 +17,13 @@
 namespace tutti::mpi {
 namespace {
 
-/// How long to go on after `look` has thrown. A rank that fails sends the reason before it goes,
-/// and that may still arrive.
+/// The time to go on after `look` has thrown. A rank that fails sends the reason before it ends,
+/// and the reason may still arrive.
 constexpr auto last_words = std::chrono::milliseconds(500);
 
-/// Tests a call until it is done (true) or `limit` has passed (false). It tests often at first,
-/// then less and less often, up to 2 ms apart, so that ranks that wait long for a late one leave it
-/// the processor.
+/// Tests a call until it is done, and returns true, or until `limit` has passed, and returns false.
+/// It tests often at first, and then less and less often, up to 2 ms apart. So ranks that wait long
+/// for a late one leave it the processor.
 bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look,
                  CollectiveCall& call, const char* name) {
   base::Doorbell never;
@@ -51,8 +51,8 @@ bool done_within(std::chrono::milliseconds limit, const Communicator::Look& look
   return true;
 }
 
-/// Calls that were given up: MPI may still read and write their memory. There is one list per
-/// process, as there is one MPI.
+/// The calls that were given up. MPI may still read and write their memory. A process has one list,
+/// as it has one MPI.
 struct LeftOpen {
   base::Mutex mutex{5};
   std::list<std::shared_ptr<CollectiveCall>> calls TUTTI_GUARDED_BY(mutex);

@@ -59,14 +59,14 @@ struct Copying : CollectiveCall {
   std::unique_ptr<Communicator::Handle> handle = std::make_unique<Communicator::Handle>();
 };
 
-/// The copy of MPI_COMM_WORLD that is under way; null if none is. There is one per process, as
-/// there is one MPI. Only the thread whose turn it is to create a store uses it.
+/// The copy of MPI_COMM_WORLD that is under way. Null if none is. A process has one, as it has one
+/// MPI. Only the thread whose turn it is to create a store uses it.
 std::shared_ptr<Copying>& world_copy() {
   static auto* const only = new std::shared_ptr<Copying>;
   return *only;
 }
 
-/// A communicator over some ranks that is being made. MPI has no call for it that does not block.
+/// A communicator over some ranks that is being made. MPI's call for it blocks.
 struct GroupCreation : CollectiveCall {
   explicit GroupCreation(std::vector<int> world_ranks) : ranks(std::move(world_ranks)) {}
 
@@ -84,7 +84,7 @@ struct GroupCreation : CollectiveCall {
   base::NamedThread thread;
 };
 
-/// Tells calls of several threads apart. Every implementation has tags up to this one.
+/// The tag separates the calls of several threads. Every MPI has tags up to this one.
 int tag_of(const std::vector<int>& ranks) {
   constexpr std::size_t most = 32767;
   std::size_t hash = ranks.size();
@@ -117,7 +117,7 @@ Groupings& groupings() {
   return *only;
 }
 
-/// For the one thread whose turn it is to create a store over these ranks.
+/// Only for the thread whose turn it is to create a store over these ranks.
 std::shared_ptr<GroupCreation> begin_or_go_on(const std::vector<int>& ranks) {
   std::shared_ptr<GroupCreation> grouping;
   {

@@ -10,21 +10,21 @@
 
 namespace tutti::mpi {
 
-/// How far a rank is, sent with each message of an all_gather, so that ranks that are out of step
-/// notice it: see runtime/meeting.h.
+/// How far a rank has come. Each message of an all_gather carries it, so that ranks that are out of
+/// step notice it; see runtime/meeting.h.
 struct Stamp {
   int attempt = 0;
   int step = 0;
   int stores = 0;
-  int round = 0;  ///< which message of the all_gather; it fills this in
+  int round = 0;  ///< the number of the message of the all_gather, which fills this in
 };
 
 /// A communicator of tutti's own over all processes. Movable. The destructor frees it, unless it
 /// was abandoned or MPI has been finalised.
 class Communicator {
  public:
-  /// Called again and again during a wait: throws if the wait is in vain, such as when a rank is
-  /// lost. May be empty.
+  /// Called again and again during a wait. It throws if the wait is in vain, such as when a rank is
+  /// lost. It may be empty.
   using Look = std::function<void()>;
 
   /// This rank's stamp, and a check of the stamps of all ranks, by rank. `check` is called in each
@@ -34,14 +34,14 @@ class Communicator {
     std::function<void(const std::vector<Stamp>&)> check;
   };
 
-  /// A copy of MPI_COMM_WORLD. Collective and blocking. Throws `timeout` after `limit`, and what
-  /// `look` throws. MPI cannot cancel the copy: after a throw, the next call in this process
-  /// continues it.
+  /// A copy of MPI_COMM_WORLD. Collective and blocking. Throws `timeout` after `limit`, and the
+  /// errors that `look` throws. MPI cannot cancel the copy: after a throw, the next call in this
+  /// process continues it.
   static Communicator world(std::chrono::milliseconds limit, const Look& look = {});
-  /// A communicator over these ranks of MPI_COMM_WORLD, in this order, the caller's among them.
-  /// Collective over them alone, otherwise as `world`. MPI's own call for it polls, so a rank that
-  /// waits in it keeps a processor busy. If it can be known, call it when all ranks have come.
-  /// Below MPI_THREAD_MULTIPLE nothing interrupts that call, and `limit` has no effect.
+  /// A communicator over these ranks of MPI_COMM_WORLD, in this order. The caller must be one of
+  /// them. Collective over these ranks only; otherwise like `world`. MPI's own call for it polls,
+  /// so a rank that waits in it keeps a processor busy. If possible, call it when all ranks have
+  /// come. Below MPI_THREAD_MULTIPLE nothing interrupts that call, and `limit` has no effect.
   static Communicator group(const std::vector<int>& world_ranks, std::chrono::milliseconds limit,
                             const Look& look = {});
   /// A copy of this communicator. Like `world`, but after a throw nothing continues the copy, and
@@ -65,23 +65,23 @@ class Communicator {
   /// Whether different threads may call MPI, one at a time (MPI_THREAD_SERIALIZED or higher).
   bool may_use_any_thread() const;
 
-  /// Lets MPI make progress on messages that it still holds, although nothing is waited for here.
+  /// Lets MPI make progress on messages that it still holds, although this rank waits for nothing.
   /// Does not block.
   void progress() const;
 
-  /// Sends every other rank a text of at most 1 KiB, the last before this rank gives up: once in a
-  /// communicator's life. Does not block, and does not wait until it arrives.
+  /// Sends every other rank a text of at most 1 KiB, before this rank gives up. It may be called
+  /// once in a communicator's life. Does not block, and does not wait until the text arrives.
   void tell_others(const std::string& text) const;
-  /// Returns the first text that another rank has sent, and the same text ever after. Does not
-  /// block.
+  /// Returns the first text that another rank has sent, and from then on always the same text. Does
+  /// not block.
   std::optional<std::string> receive_last_words() const;
 
-  /// Keeps memory that transfers use for as long as the communicator lives. Where a transfer is
-  /// given up that MPI still makes, nobody ever destroys that memory.
+  /// Keeps memory that transfers use, as long as the communicator lives. If a transfer is given up
+  /// and MPI still makes it, that memory is never destroyed.
   void hold(std::shared_ptr<const void> memory);
 
-  /// Call it when a rank is lost. The destructor then does not free the communicator, because that
-  /// would wait for the rank.
+  /// Call this when a rank is lost. The destructor then does not free the communicator, because
+  /// that would wait for the rank.
   void abandon();
 
   struct Handle;
@@ -98,10 +98,10 @@ class Communicator {
 /// half.
 constexpr std::size_t message_bytes = std::size_t{60} << 10;
 
-/// The transfers under way on one communicator, tested together. One thread owns it.
+/// The transfers under way on one communicator, which are tested together. One thread owns it.
 ///
 /// Buffers must live until their transfer is done. A transfer should have no more than some hundred
-/// messages: each test costs time for every message under way.
+/// messages, because each test costs time for every message under way.
 class Requests {
  public:
   using Id = std::size_t;
@@ -115,19 +115,19 @@ class Requests {
   Requests(Requests&&) noexcept;
   Requests& operator=(Requests&&) = delete;
 
-  /// Keeps buffers of transfers until this object is destroyed, and for as long as MPI needs them:
-  /// it may read and write them whenever anybody calls it.
+  /// Keeps buffers of transfers until this object is destroyed, and as long as MPI needs them. MPI
+  /// may read and write them whenever any thread calls it.
   void hold(std::shared_ptr<const void> buffers);
-  /// Both start a transfer and do not block. An id is reused once `take_finished` has returned true
-  /// for it.
+  /// Both start a transfer and do not block. An id is used again once `take_finished` has returned
+  /// true for it.
   Id send(int to, int tag, std::span<const std::byte> data);
   Id receive(int from, int tag, std::span<std::byte> data);
-  /// Tests all messages under way (MPI_Testsome). True: something finished. Does not block.
+  /// Tests all messages under way (MPI_Testsome). Returns true if one has finished. Does not block.
   bool progress();
-  /// Whether a transfer had finished at the last `progress`. True: the id is free again.
+  /// Whether a transfer had finished at the last `progress`. If so, the id is free again.
   bool take_finished(Id id);
   bool empty() const;
-  /// "receive of 1024 bytes from rank 2, send of 8 bytes to rank 0".
+  /// Describes the transfers: "receive of 1024 bytes from rank 2, send of 8 bytes to rank 0".
   std::string describe() const;
 
  private:

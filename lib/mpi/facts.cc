@@ -47,21 +47,23 @@ int query_level() {
   return level;
 }
 
-/// A process that nobody launched has made up the environment of one, which its children inherit.
+/// Whether this process is a singleton: no launcher started it, and it has made up the environment
+/// of one, which its children inherit.
 bool is_singleton() {
   const char* const kind = std::getenv("OMPI_MCA_ess");
   return kind != nullptr && std::string_view(kind) == "singleton";
 }
 
-/// Whether a size comes from a launcher, which sets the rank too. A batch system tells the one
+/// Whether the size comes from a launcher, which also sets the rank. A batch system tells the one
 /// process of a script the size of the whole allocation, and a shell keeps the size of an old job.
 bool is_launchers_word(const base::LauncherVariables& names) {
   if (names.rank == "PMIX_RANK" && is_singleton()) return false;
-  // Without a rank, too: four trainings that each work alone would write one checkpoint.
+  // WORLD_SIZE counts even without a rank: four trainings that each work alone would write one
+  // checkpoint.
   return names.size == "WORLD_SIZE" || number_in(names.rank.data());
 }
 
-/// Once a process, however many stores it makes.
+/// Warns once in a process, even if the process makes many stores.
 void warn_of_size(const base::LauncherVariables& names, int said) {
   static std::atomic<bool> warned{false};
   if (warned.exchange(true)) return;

@@ -24,7 +24,7 @@
 
 namespace tutti::mpi {
 
-/// Shared, so that it outlives its hook while another thread is about to run it.
+/// The entry is shared, so that it outlives its hook while another thread is about to run it.
 struct StopHook::Entry {
   explicit Entry(std::function<void()> what) : stop(std::move(what)) {}
 
@@ -43,10 +43,10 @@ struct StopHook::Entry {
 
 namespace {
 
-/// tutti's state of MPI. There is one for each process, as there is one MPI.
+/// tutti's state of MPI. A process has one, as it has one MPI.
 struct MpiState {
   base::Mutex mutex{2};
-  /// The ranks of each store that some thread creates at the moment.
+  /// The ranks of each store that some thread is creating at the moment.
   std::set<std::vector<int>> creating TUTTI_GUARDED_BY(mutex);
   base::CondVar created;
   std::list<std::shared_ptr<StopHook::Entry>> hooks TUTTI_GUARDED_BY(mutex);
@@ -59,7 +59,7 @@ struct MpiState {
 };
 
 MpiState& process() {
-  // Never destroyed: exit handlers use it.
+  // The object is never destroyed, because exit handlers use it.
   static auto* const only = new MpiState;
   return *only;
 }
@@ -102,13 +102,14 @@ bool is_finalised() {
   return finalised != 0;
 }
 
-/// A copy of the list, so that the hooks run without the lock: a stop may take long.
+/// Returns a copy of the list, so that the hooks run without the lock. A stop may take long.
 std::list<std::shared_ptr<StopHook::Entry>> open_stores() {
   const base::Lock lock(process().mutex);
   return process().hooks;
 }
 
-/// By any thread: others wait in that `create` for this rank, and MPI is in use.
+/// Whether any thread is creating a store. Then other ranks wait in that `create` for this rank,
+/// and MPI is in use.
 bool is_creating() {
   const base::Lock lock(process().mutex);
   return !process().creating.empty();
@@ -141,8 +142,8 @@ void leave(int status, void* unused) {
   static_cast<void>(unused);
   if (is_in_child()) return;
   const bool may_finalise = !process().abandoned && !is_stuck();
-  // With another status other ranks may wait for this one elsewhere, for example in `create`. If
-  // this rank waited for them in MPI_Finalize, they would never see it end.
+  // If the status is not 0, other ranks may wait for this one elsewhere, for example in `create`.
+  // If this rank waited for them in MPI_Finalize, they would never see it end.
   const bool creating = is_creating();
   bool in_order = may_finalise && status == 0 && !creating;
   if (creating) {
@@ -153,7 +154,7 @@ void leave(int status, void* unused) {
   }
   if (may_finalise && !open_stores().empty()) {
     in_order = in_order && !base::Completion::is_in_callback();
-    // A program that an error ends is not advised to be tidy.
+    // The advice is only for a program that ends with status 0, and not for one that an error ends.
     base::log().error("a store was still open when the process ended with status {}: {}{}", status,
                       in_order ? "it is closed now"
                                : "it stays open, and the other ranks take this rank for lost",
@@ -177,7 +178,7 @@ int on_finalise(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*extra*/
   return MPI_SUCCESS;
 }
 
-/// From now on they may end, and the program may go on.
+/// All ranks have come to MPI_Finalize. From now on they may end, and the program may go on.
 int on_all_come(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*extra*/) {
   const base::Lock lock(process().mutex);
   process().finalising.reset();
@@ -192,8 +193,8 @@ void when_deleted(MPI_Comm comm, MPI_Comm_delete_attr_function* call) {
 }
 
 void initialise(const StartSettings& settings) {
-  // Without such an interface every rank would print a page of Open MPI's. Several at once can
-  // crash mpirun, and `create` fails with a clearer text anyway.
+  // If there is no such interface, Open MPI would print a page of text on every rank. Several pages
+  // at the same time can crash mpirun. `create` fails with a clearer text in any case.
   if (::if_nametoindex(settings.interface.c_str()) != 0) {
     ::setenv("OMPI_MCA_btl_tcp_if_include", settings.interface.c_str(), 0);
   }

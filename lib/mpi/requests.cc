@@ -14,8 +14,8 @@
 namespace tutti::mpi {
 namespace {
 
-/// How long the destructor waits for what MPI is moving. With a live peer that has a processor this
-/// takes microseconds.
+/// The time for which the destructor waits for messages that MPI is moving. If the other rank lives
+/// and has a processor, this takes microseconds.
 constexpr auto patience = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -33,7 +33,7 @@ struct Requests::State {
   const pid_t owner = ::getpid();
   std::vector<Transfer> transfers;
   std::vector<Id> free_ids;
-  // One entry a message: MPI's request and the transfer it belongs to.
+  // One entry for each message: MPI's request, and the transfer to which it belongs.
   std::vector<MPI_Request> messages;
   std::vector<Id> owners;
   std::vector<int> finished;
@@ -68,7 +68,7 @@ struct Requests::State {
     } while (offset < bytes);
   }
 
-  /// True: something finished.
+  /// Returns true if a message has finished.
   bool test_some() {
     const int count = static_cast<int>(messages.size());
     finished.resize(messages.size());

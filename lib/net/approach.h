@@ -15,8 +15,8 @@ class Approach {
   Approach(Approach&&) noexcept;
   Approach& operator=(Approach&&) noexcept;
 
-  /// Never waits. Returns nothing if it has not succeeded yet; then call it again soon. Throws as
-  /// `prove_to`, except for `timeout`.
+  /// Never waits. Returns nothing if it has not succeeded yet; then call it again soon. Throws the
+  /// same errors as `prove_to`, except for `timeout`.
   std::optional<ProvenPeer> advance();
 
  private:

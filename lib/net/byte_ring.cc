@@ -7,8 +7,8 @@
 namespace tutti::net {
 
 // The cursors and `starved` are sequentially consistent. Each end stores its own word and then
-// loads the other's, and at least one of them must see the other's store: otherwise a wake-up is
-// lost.
+// loads that of the other end. At least one of them must see the other one's store; otherwise a
+// wake-up is lost.
 
 std::size_t ByteRing::room_left() const {
   const std::uint64_t used = cursors_->written.load(std::memory_order_relaxed) -

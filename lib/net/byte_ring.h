@@ -8,12 +8,12 @@
 
 namespace tutti::net {
 
-/// The cursors of a ByteRing. They lie in shared memory; all zeros is an empty ring. Each word has
+/// The cursors of a ByteRing. They lie in shared memory. All zeros is an empty ring. Each word has
 /// one writer and a cache line of its own, except `starved`, which both ends write.
 struct RingCursors {
   alignas(base::cache_line) std::atomic<std::uint64_t> written{0};
   alignas(base::cache_line) std::atomic<std::uint64_t> taken{0};
-  /// Set by a writer that found no room and wants to be woken when there is some.
+  /// A writer sets it if it found no room and wants to be woken when there is some.
   alignas(base::cache_line) std::atomic<std::uint32_t> starved{0};
 };
 
@@ -26,7 +26,8 @@ class ByteRing {
 
   /// Writer: writes as much as fits and returns how much that was.
   std::size_t write(ConstBytes bytes);
-  /// Writer: asks to be woken when there is room. False: there is room now, write on.
+  /// Writer: asks to be woken when there is room. Returns false if there is room now; then write
+  /// on.
   bool ask_for_room();
 
   bool empty() const;
@@ -34,7 +35,7 @@ class ByteRing {
   /// until they are consumed. Throws `internal` if the other end has left impossible cursors.
   std::array<ConstBytes, 2> readable() const;
   void consume(std::size_t count);
-  /// Reader, after consuming: whether the writer must be woken. True once for each request.
+  /// Reader, after consuming: whether the writer must be woken. Returns true once for each request.
   bool take_request_for_room();
 
  private:

@@ -11,7 +11,7 @@ namespace tutti::net {
 using Bytes = std::vector<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
-/// Numbers travel in little-endian order, whatever the machine.
+/// Numbers travel in little-endian order on every machine.
 inline void store_u32(std::byte* to, std::uint32_t value) {
   for (int i = 0; i < 4; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
 }

@@ -14,16 +14,17 @@ class CipherStream {
 
   explicit CipherStream(const Secret& key) : key_(key) {}
 
-  /// The sender's first; `header` goes ahead of all ciphertext.
+  /// The sender calls this first. `header` travels before all ciphertext.
   void begin_sending(std::span<std::byte> header);
-  /// The receiver's first, with the sender's header. False: it is none.
+  /// The receiver calls this first, with the sender's header. Returns false if that is no header.
   bool begin_receiving(ConstBytes header);
   bool has_begun() const { return begun_; }
 
-  /// `cipher` has room for `plain` and the overhead. `clear` is authenticated with it.
+  /// Enciphers `plain`. `cipher` must have room for it and the overhead. `clear` is authenticated
+  /// with it.
   void encipher(ConstBytes plain, ConstBytes clear, std::span<std::byte> cipher);
-  /// `plain` has the size of `cipher` less the overhead. False if these are not the bytes that were
-  /// sent here.
+  /// Deciphers `cipher`. `plain` must have its size without the overhead. Returns false if these
+  /// are not the bytes that were sent here.
   bool decipher(ConstBytes cipher, ConstBytes clear, std::span<std::byte> plain);
 
  private:

@@ -18,12 +18,13 @@ Connection::Connection(ProvenPeer peer)
 void Connection::flush() {
   if (out_.write(socket_)) return;
   out_.discard();
-  // The socket may be able to read on, but the peer has lost messages.
+  // The socket may still deliver bytes, but messages to the peer are lost. So this ends the
+  // connection.
   ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 std::optional<std::string> Connection::receive() {
-  // Bounded, so that one busy link does not keep the thread from the others.
+  // The number of reads is limited, so that one busy link does not keep the thread from the others.
   for (int i = 0; i < 16; ++i) {
     try {
       const ssize_t count = in_.read(socket_);

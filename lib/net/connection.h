@@ -19,24 +19,24 @@ class Connection {
 
   /// Queues a message; the next `flush` sends it together with all others in the queue.
   void queue(ConstBytes message) { out_.add(message); }
-  /// The same for a message that lies in two places. If the body is large, it stays where it is
-  /// until it is written.
+  /// Does the same for a message that lies in two places. If the body is large, it stays where it
+  /// is until it is written.
   void queue(ConstBytes head, Slice body) { out_.add(head, std::move(body)); }
   /// Writes as much as the socket takes. If the connection is broken, it discards everything, and
   /// `receive` tells of it.
   void flush();
-  /// Something is left to write once the socket takes more.
+  /// Whether something is left to write once the socket takes more.
   bool has_unwritten() const { return !out_.empty(); }
-  /// Also counts queued messages.
+  /// The number of bytes that are left to write. Queued messages count.
   std::size_t unwritten_bytes() const { return out_.bytes(); }
 
   /// Reads the bytes that have arrived. Returns nothing while the connection is up, and otherwise a
   /// text that says why it has ended. Messages that arrived before can still be taken by `next`.
   std::optional<std::string> receive();
   bool next(Parcel& parcel) { return in_.next(parcel); }
-  /// Whether it has ended because the received bytes did not come from the proven peer.
+  /// Whether the connection has ended because the received bytes did not come from the proven peer.
   bool has_refused() const { return has_refused_; }
-  /// Frames received so far, for the heartbeat.
+  /// The number of received frames, for the heartbeat.
   std::uint64_t frames_received() const { return in_.frames(); }
 
   /// Tells the peer that nothing more follows.

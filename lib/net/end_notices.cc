@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t longest_packet = 4096;
 constexpr std::string_view complete = "complete";
 
-/// Empty: nobody of this user listens there. A wait then lasts until its deadline, as without a
+/// Empty if nobody of this user listens there. A wait then lasts until its deadline, as without a
 /// launcher.
 base::Fd reach(const std::string& address) {
   if (address.empty()) return {};

@@ -6,7 +6,7 @@
 
 namespace tutti::net {
 
-/// A process of the job has ended, as its launcher says.
+/// A notice of the launcher that a process of the job has ended.
 struct EndNotice {
   std::string title;  ///< "worker 1", "server 0", "scheduler"
   int worker = -1;    ///< its number; -1: it is none
@@ -14,23 +14,23 @@ struct EndNotice {
 };
 
 /// Receives notices of ended processes of the job from scripts/launch.py: with any exit status,
-/// from any host, and also of processes that had not come to a store. The launcher's helper beside
+/// from any host, and even of processes that had not come to a store. The launcher's helper beside
 /// this process sends them (scripts/launcher/notices.py), as long as this object lives. Without a
-/// launcher none ever comes. For one thread at a time.
+/// launcher none ever comes. Only one thread at a time may use it.
 class EndNotices {
  public:
   /// The environment variable in which the launcher gives the address.
   static constexpr const char* variable = "TUTTI_END_NOTICES";
 
-  /// `address`: of an abstract Unix socket; empty: there is no launcher. `job`: this job's name.
-  /// The launcher of a job with another name sends nothing.
+  /// `address` is that of an abstract Unix socket. If it is empty, there is no launcher. `job` is
+  /// this job's name. The launcher of a job with another name sends nothing.
   EndNotices(const std::string& address, const std::string& job);
 
-  /// Readable when there is something to take in; empty: nothing will ever come.
+  /// Readable when there is something to take in. Empty if nothing will ever come.
   const base::Fd& descriptor() const { return socket_; }
-  /// The ends heard of so far, the first one first. Does not block.
+  /// The notices that have come, the first one first. Does not block.
   const std::vector<EndNotice>& heard();
-  /// Hears no more.
+  /// Stops to listen.
   void close() { socket_.reset(); }
   /// Tells the launcher that all processes have come, so that servers have something to do.
   void tell_complete() const;

@@ -12,7 +12,7 @@ namespace tutti::net {
 /// shared memory and the descriptor was passed on.
 ///
 /// The listener: `arm(); look for work; sleep until the descriptor is readable; silence()`. Work
-/// that is published after `arm()` is either found by that look, or ends the sleep.
+/// that is published after `arm()` is found by that look, or it ends the sleep.
 class EpollBell {
  public:
   /// Throws `internal`.

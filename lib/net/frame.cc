@@ -58,7 +58,7 @@ std::size_t FrameSealer::seal(Slice payload, SliceQueue& wire) {
   return size;
 }
 
-/// The whole frame; before the first one the stream's header.
+/// Enciphers the whole frame. Before the first one it writes the stream's header.
 void FrameSealer::encipher(ConstBytes payload, Bytes& frame) {
   if (!cipher_->has_begun()) {
     frame.resize(CipherStream::header_bytes);

@@ -32,8 +32,8 @@ class FrameSealer {
   explicit FrameSealer(const FrameKey& key);
   ~FrameSealer();
   FrameSealer(FrameSealer&&) noexcept;
-  /// Appends a frame to `wire`, and returns how many bytes that are. The payload, of
-  /// `max_frame_payload` bytes at most, stays where it is, unless it is encrypted.
+  /// Appends a frame to `wire`, and returns how many bytes were appended. The payload has at most
+  /// `max_frame_payload` bytes. It stays where it is, unless it is encrypted.
   std::size_t seal(Slice payload, SliceQueue& wire);
 
  private:
@@ -51,15 +51,16 @@ class FrameOpener {
   ~FrameOpener();
   FrameOpener(FrameOpener&&) noexcept;
   void feed(ConstBytes wire) { wire_.feed(wire); }
-  /// The payload of the next frame, valid until the next `feed`; nothing while the frame is
-  /// incomplete. Throws `internal` for a frame that is too long or not authentic; afterwards the
-  /// stream cannot be used.
+  /// The payload of the next frame. It is valid until the next `feed`. Returns nothing while the
+  /// frame is incomplete. Throws `internal` for a frame that is too long or not authentic;
+  /// afterwards the stream cannot be used.
   std::optional<ConstBytes> next();
   /// The bytes of an incomplete frame that have been fed.
   ConstBytes rest() const { return wire_.rest(); }
-  /// Hands it over: whoever takes it has the frame checked.
+  /// Notes that the caller takes these bytes. It must then let `check` check the frame.
   void use_rest() { wire_.use(wire_.rest().size()); }
-  /// Takes a frame whose parts lie elsewhere for the next one. Throws as `next`.
+  /// Checks a frame whose parts lie elsewhere, and counts it as the next one. Throws the same
+  /// errors as `next`.
   void check(ConstBytes header, ConstBytes payload);
   bool decrypts() const { return cipher_ != nullptr; }
 

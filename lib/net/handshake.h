@@ -18,7 +18,7 @@ struct ProvenPeer {
   base::Fd socket;
   Secret send_key{};
   Secret receive_key{};
-  bool encrypts = false;  ///< what is sent over it
+  bool encrypts = false;  ///< whether messages over it are encrypted
 };
 
 /// The identity of this end. `purpose` distinguishes kinds of listeners: a proof for one kind is
@@ -29,7 +29,7 @@ struct Identity {
   std::string purpose;
   std::string name{};
   std::string name_of_listener{};
-  /// Whether the messages after the handshake are encrypted. Both ends must say the same, or they
+  /// Whether the messages after the handshake are encrypted. Both ends must want the same, or they
   /// refuse each other.
   bool encrypts = false;
 
@@ -43,17 +43,17 @@ struct Identity {
 };
 
 // The handshake has three messages. The caller sends its rank, whether it encrypts, and a nonce.
-// The listener answers with whether it encrypts, a nonce of its own, and a proof over all that. The
-// caller sends its own proof over all that. Then each end knows that the other one has the secret
-// now, and has not only recorded another process that had it.
+// The listener answers with whether it encrypts, a nonce of its own, and a proof over all of that.
+// The caller sends its own proof over all of that. Then each end knows that the other one has the
+// secret now, and has not only recorded another process that had it.
 
-/// The listening side. Accepts connections until each rank of `expected` has proved itself; turns
-/// others away as `Reception` does. Throws `timeout` at the deadline, naming the ranks that are
-/// missing, and what `patience` throws.
+/// The listening side. Accepts connections until each rank of `expected` has proved itself. Turns
+/// others away, as `Reception` does. Throws `timeout` at the deadline, which names the missing
+/// ranks, and the errors that `patience` throws.
 std::vector<ProvenPeer> accept_peers(const base::Fd& listener, const Identity& me,
                                      std::vector<int> expected, const base::Patience& patience);
 
-/// Something answers that does not know the secret. The listener may yet come there.
+/// Thrown if a process answers that does not know the secret. The listener may come there later.
 struct NotOfThisJob : Error {
   explicit NotOfThisJob(const std::string& message) : Error(ErrorCode::peer_lost, message) {}
 };
@@ -64,14 +64,16 @@ struct Candidate {
   std::string address;
   std::string failure{};  ///< why there is no socket
 };
-/// As `start_connecting`, but an address that cannot be reached is a candidate that has failed.
-/// There may be others, or this one may lead to the listener later.
+/// Does the same as `start_connecting`. If an address cannot be reached, it is a candidate that has
+/// failed. There may be others, or this one may lead to the listener later.
 Candidate start_candidate(const std::string& address, std::uint16_t port,
                           const std::string& source);
 /// The calling side. Takes the first candidate that leads to the listener, and closes the others.
-/// Throws `peer_lost` with the reason if none leads there, as `NotOfThisJob` if a process answers
-/// that does not know the secret. Throws `mismatch` if only one of the two ends encrypts, and
-/// `timeout`.
+/// Throws:
+/// - `peer_lost` with the reason if none leads there, as `NotOfThisJob` if a process answers that
+///   does not know the secret;
+/// - `mismatch` if only one of the two ends encrypts;
+/// - `timeout`.
 ProvenPeer prove_to(std::vector<Candidate> candidates, const Identity& me, int listener_rank,
                     const base::Patience& patience);
 

@@ -25,8 +25,8 @@ class Attempt {
 
   const Candidate& candidate() const { return candidate_; }
   short waits_for() const { return greeted_ ? POLLIN : POLLOUT; }
-  /// Call it when the socket is ready. Returns the peer once that is proved. Throws Error if the
-  /// candidate does not lead to the listener.
+  /// Call this when the socket is ready. Returns the peer once it has proved itself. Throws Error
+  /// if the candidate does not lead to the listener.
   std::optional<ProvenPeer> advance(const Identity& me, int listener_rank);
   void close() { candidate_.socket.reset(); }
 
@@ -96,7 +96,7 @@ class Approach::Search {
     }
   }
 
-  /// Goes on with what is ready within so long. `when`: for errors.
+  /// Goes on with the attempts that become ready within this time. `when` is for errors.
   std::optional<ProvenPeer> advance(int milliseconds, const std::string& when) {
     if (attempts_.empty()) {
       throw_lost(fmt::format("{} found no way to {}{}:{}", me_.describe(),

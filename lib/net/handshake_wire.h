@@ -9,7 +9,7 @@ namespace tutti::net::handshake {
 
 /// Change it with every change of the handshake or of the frames.
 inline constexpr std::string_view magic = "tutti/c3";
-/// Rank, and whether the caller encrypts, in four bytes each.
+/// The hello holds the rank, and whether the caller encrypts, in four bytes each.
 inline constexpr std::size_t hello_bytes = magic.size() + 4 + 4 + nonce_bytes;
 inline constexpr std::size_t answer_bytes = 4 + nonce_bytes + mac_bytes;
 
@@ -50,8 +50,8 @@ class Transcript {
 /// an empty buffer.
 void send_all(const base::Fd& socket, ConstBytes bytes);
 
-/// Reads until `have` holds `wanted` bytes, never more. False: some are still missing. Throws
-/// `peer_lost` at the end of the stream.
+/// Reads until `have` holds `wanted` bytes, never more. Returns false if some are still missing.
+/// Throws `peer_lost` at the end of the stream.
 bool receive_towards(const base::Fd& socket, Bytes& have, std::size_t wanted);
 
 }  // namespace tutti::net::handshake

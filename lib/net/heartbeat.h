@@ -7,22 +7,24 @@
 
 namespace tutti::net {
 
-/// How often heartbeats are sent and how many may be missing. An observer counts missing ones in
-/// its own beats: while the whole job is suspended it counts none.
+/// How often heartbeats are sent, and how many may be missing. An observer counts missing ones in
+/// its own beats, so it counts none while the whole job is suspended.
 struct Heartbeat {
   base::Clock::duration beat{};
   int most_missed = 0;
   std::string limit;  ///< the time that these take, with its option, for errors
 
-  /// `shortest_timeout`: of all ranks, so that all send often enough for each.
+  /// `shortest_timeout` is the shortest one of all ranks, so that every rank sends often enough for
+  /// each.
   static Heartbeat from(std::chrono::milliseconds timeout,
                         std::chrono::milliseconds shortest_timeout);
 };
 
-/// Watches a counter that rises while its owner lives.
+/// Watches a counter that rises as long as its owner lives.
 class HeartbeatCheck {
  public:
-  /// Call it once a beat. Returns the number of beats in a row in which the counter did not change.
+  /// Call this once a beat. Returns the number of beats in a row in which the counter did not
+  /// change.
   int count_missed(std::uint64_t value) {
     missed_ = value == last_ ? missed_ + 1 : 0;
     last_ = value;
@@ -34,7 +36,7 @@ class HeartbeatCheck {
   int missed_ = 0;
 };
 
-/// A periodic timer. Periods that were slept through are not made up for.
+/// A periodic timer. It does not make up for periods in which the thread slept.
 class Ticker {
  public:
   explicit Ticker(base::Clock::duration beat) : beat_(beat), next_(base::Clock::now() + beat) {}

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t most_at_once = std::size_t{16} << 10;
 
-/// Not cleared: all of it is received before anybody reads it.
+/// The memory is not cleared, because all of it is received before anybody reads it.
 std::shared_ptr<std::byte> memory_of(std::size_t bytes) {
   constexpr std::align_val_t alignment{64};
   auto* const memory = static_cast<std::byte*>(::operator new(bytes, alignment));
@@ -51,7 +51,7 @@ bool Intake::next(Parcel& parcel) {
   return true;
 }
 
-/// Small messages, as heartbeats are, take nothing from the heap after the first ones.
+/// After the first messages, small ones such as heartbeats allocate nothing.
 Parcel& Intake::add() {
   if (first_ == end_) first_ = end_ = 0;
   if (end_ == complete_.size()) complete_.emplace_back();
@@ -91,7 +91,7 @@ void Intake::add_to_body(std::size_t bytes) {
   if (checked_ == large_.body_bytes) add() = std::exchange(large_, {});
 }
 
-/// The beginning of a body's frame has been read with what was before it.
+/// The beginning of the frame of a body has been read together with the bytes before it.
 void Intake::take_rest() {
   const ConstBytes rest = opener_.rest();
   if (rest.size() > header_.size() + body_frame_bytes()) malformed();

@@ -11,8 +11,8 @@
 
 namespace tutti::net {
 
-/// A message that has arrived. A large one is in two parts, as it was sent; its body has been
-/// received where it is, and whoever takes it may keep it there.
+/// A message that has arrived. A large one is in two parts, as it was sent. Its body stays where it
+/// was received, and the receiver may keep it there.
 struct Parcel {
   Bytes head{};
   std::shared_ptr<std::byte> body{};  ///< aligned to a cache line
@@ -27,12 +27,13 @@ class Intake {
  public:
   explicit Intake(const FrameKey& key) : opener_(key) {}
 
-  /// Reads once; returns the result of `::readv`. Throws `internal` for bytes that are not
+  /// Reads once, and returns the result of `::readv`. Throws `internal` for bytes that are not
   /// authentic or are no message. Afterwards it cannot be used.
   ssize_t read(const base::Fd& socket);
-  /// The last read got all that was there.
+  /// Whether the last read got all bytes that were there.
   bool is_drained() const { return drained_; }
-  /// False: none is complete. Takes the memory of what `parcel` had for others.
+  /// Takes the next message. Returns false if none is complete. Uses the memory of the former
+  /// message in `parcel` again.
   bool next(Parcel& parcel);
   std::uint64_t frames() const { return frames_; }
 
@@ -48,11 +49,12 @@ class Intake {
   FrameOpener opener_;
   std::uint64_t frames_ = 0;
   bool drained_ = false;
-  std::vector<Parcel> complete_;  ///< from `first_` to `end_`; others keep memory for later ones
+  /// The complete ones are from `first_` to `end_`; the others keep memory for later ones.
+  std::vector<Parcel> complete_;
   std::size_t first_ = 0;
   std::size_t end_ = 0;
   /// The large message under way: how much of its body has been checked, and the frame that is
-  /// received right behind that.
+  /// received right behind the checked part.
   Parcel large_;
   std::size_t checked_ = 0;
   std::array<std::byte, frame_header_bytes> header_{};

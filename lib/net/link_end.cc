@@ -91,8 +91,8 @@ void LinkEnd::drain(base::Clock::time_point deadline) {
 
 void LinkEnd::close_gracefully(base::Clock::time_point deadline) {
   if (open_) connection_.finish_writing();
-  // Closing a socket with unread data resets the connection, and then the peer might not receive
-  // the last that was sent. So read until the peer closes.
+  // If a socket is closed while it has unread data, the connection is reset, and then the peer
+  // might not receive the last messages. So this reads until the peer closes.
   while (open_ && wait_readable(connection_.socket(), deadline)) receive([](ConstBytes) {});
 }
 

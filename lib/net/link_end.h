@@ -10,12 +10,12 @@
 
 namespace tutti::net {
 
-/// One end of a link between processes: the connection, watched by the poller of the thread that
-/// owns it, and the heartbeat in both directions. Once it has ended, calls do nothing.
+/// One end of a link between processes: the connection, which the poller of the owning thread
+/// watches, and the heartbeat in both directions. Once the link has ended, calls do nothing.
 class LinkEnd {
  public:
-  /// `token`: of its events in `poller`, which outlives it. `sign_of_life`: the message that is a
-  /// heartbeat; the other end ignores it.
+  /// `token` marks its events in `poller`, which outlives it. `sign_of_life` is the message that is
+  /// a heartbeat; the other end ignores it.
   LinkEnd(ProvenPeer peer, Poller& poller, std::uint64_t token, Bytes sign_of_life);
   ~LinkEnd() { close(); }
   LinkEnd(const LinkEnd&) = delete;
@@ -31,32 +31,33 @@ class LinkEnd {
     if (open_) connection_.queue(head, std::move(body));
   }
   void flush();
-  /// The bytes that are queued or left to write.
+  /// The number of bytes that are queued or left to write.
   std::size_t unwritten_bytes() const { return open_ ? connection_.unwritten_bytes() : 0; }
-  /// Whether the poller tells of what arrives. If not, the other end can send little more.
+  /// Sets whether the poller reports what arrives. If it does not, the other end can send little
+  /// more.
   void set_reading(bool wanted);
-  /// Calls `take` with every message that has arrived, not verified yet. A text: the link has
-  /// ended, and why.
+  /// Calls `take` with every message that has arrived; the messages are not verified yet. Returns
+  /// the reason if the link has ended.
   std::optional<std::string> receive(const std::function<void(ConstBytes)>& take);
-  /// The same with the parts in which large messages have arrived.
+  /// Does the same, with the parts in which large messages have arrived.
   std::optional<std::string> receive_parcels(const std::function<void(const Parcel&)>& take);
   /// See `Connection::has_refused`.
   bool has_refused() const { return connection_.has_refused(); }
-  /// Call it once a beat: sends a heartbeat. A text: the peer's heartbeats are missing for too
-  /// long, and the link has ended.
+  /// Call this once a beat: it sends a heartbeat. If the peer's heartbeats have been missing for
+  /// too long, the link has ended, and this returns the reason.
   std::optional<std::string> beat(const Heartbeat& heartbeat);
-  /// Only sends one.
+  /// Sends a heartbeat, and does nothing else.
   void show_life();
 
   /// Blocks until something may have arrived, or the deadline has passed.
   void wait(base::Clock::time_point deadline) const;
   /// Blocks until everything queued is written, or the deadline has passed.
   void drain(base::Clock::time_point deadline);
-  /// Tells the peer that nothing follows, and blocks until it has closed its end too. Call it after
-  /// `drain`.
+  /// Tells the peer that nothing follows, and blocks until the peer has closed its end, too. Call
+  /// it after `drain`.
   void close_gracefully(base::Clock::time_point deadline);
 
-  /// A forked child calls it. Closes the child's copy of the socket.
+  /// A forked child calls this. It closes the child's copy of the socket.
   void abandon();
 
  private:

@@ -7,23 +7,25 @@ namespace tutti::net {
 
 /// Messages are sent as a stream: a length of this many bytes, then the message.
 inline constexpr std::size_t message_length_bytes = 4;
-/// This bound is far above any real message. It keeps a corrupt length from taking all memory.
+/// This limit is far above any real message. It keeps a corrupt length from taking all memory.
 inline constexpr std::size_t max_message_bytes = std::size_t{256} << 20;
-/// Throws `internal` above it.
+/// Throws `internal` if the message is longer.
 void check_message_length(std::size_t bytes);
 
-/// Cuts a stream into its messages again, whatever the pieces in which it arrives.
+/// Cuts a stream into its messages again. The stream may arrive in any pieces.
 class MessageReader {
  public:
   void feed(ConstBytes bytes) { stream_.feed(bytes); }
-  /// False: the next message is not complete yet. Throws `internal` on an impossible length.
+  /// Takes the next message. Returns false if it is not complete yet. Throws `internal` on an
+  /// impossible length.
   bool next(Bytes& message);
 
  private:
   StreamBuffer stream_;
 };
 
-/// The writing end of a mailbox. Never blocks: what finds no room in the ring waits in `backlog_`.
+/// The writing end of a mailbox. Never blocks: messages for which the ring has no room wait in
+/// `backlog_`.
 class MailSender {
  public:
   explicit MailSender(ByteRing ring) : ring_(ring) {}

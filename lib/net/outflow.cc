@@ -13,9 +13,9 @@
 namespace tutti::net {
 namespace {
 
-/// From here on a message has a body that is not copied.
+/// If the body of a message has at least this many bytes, it is not copied.
 constexpr std::size_t least_large_message = std::size_t{16} << 10;
-/// Enough for the socket; a frame that is sealed earlier only waits.
+/// This many bytes are enough for the socket. A frame that is sealed earlier would only wait.
 constexpr std::size_t most_sealed_bytes = std::size_t{256} << 10;
 constexpr std::size_t most_slices = 64;
 
@@ -85,7 +85,7 @@ bool Outflow::write(const base::Fd& socket) {
     }
     const ssize_t count = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    // Memory that the system lacks it may have in a moment.
+    // The system may lack memory now and have it in a moment.
     if (count < 0) return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM;
     use(static_cast<std::size_t>(count));
   }

@@ -8,19 +8,19 @@ namespace tutti::net {
 
 /// The messages that a connection has still to send, in order, and the frames that they become.
 /// Small messages are copied and share frames, but none is cut. A large message begins with a frame
-/// that holds its length and its head. Its body stays where it is, and follows in frames which are
-/// full except for the last.
+/// that holds its length and its head. Its body stays where it is, and follows in frames, which are
+/// full except for the last one.
 class Outflow {
  public:
   explicit Outflow(const FrameKey& key) : sealer_(key) {}
 
-  /// Throws `internal` above `max_message_bytes`.
+  /// Throws `internal` if the message has more than `max_message_bytes`.
   void add(ConstBytes head, Slice body = {});
   bool empty() const { return bytes() == 0; }
   std::size_t bytes() const {
     return (gathered_ ? gathered_->size() : 0) + plain_bytes_ + wire_bytes_;
   }
-  /// Writes as much as the socket takes. False: the connection is broken.
+  /// Writes as much as the socket takes. Returns false if the connection is broken.
   bool write(const base::Fd& socket);
   void discard();
 

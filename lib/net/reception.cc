@@ -24,15 +24,16 @@ using namespace std::chrono_literals;
 
 constexpr Clock::duration silence_limit = 5s;
 constexpr std::size_t most_strangers = 256;
-/// Before this process looks again whether it has room.
+/// The time until this process looks again whether it has room.
 constexpr Clock::duration room_pause = 100ms;
-/// During this time nobody is turned away for a later connection: a peer speaks and answers within
-/// it.
+/// During this time no connection is turned away for a later one, because a peer sends and answers
+/// within it.
 constexpr Clock::duration settling_time = 50ms;
-/// Descriptors that strangers leave to the process, which opens files, too, and starts others.
+/// The descriptors that strangers leave to the process, which also opens files and starts other
+/// processes.
 constexpr std::size_t kept_descriptors = 32;
 
-/// It says that it is a rank that is not waited for.
+/// The caller names a rank that is not expected.
 class NotAwaited : public Error {
  public:
   explicit NotAwaited(int rank)
@@ -56,8 +57,8 @@ class Stranger {
   Clock::time_point settled() const { return deadline_ - silence_limit + settling_time; }
   bool has_spoken() const { return answered_; }
 
-  /// Call it when something may have arrived. True: the caller has proved itself. Throws Error if
-  /// it is not one of the expected ranks.
+  /// Call this when something may have arrived. Returns true if the caller has proved itself.
+  /// Throws Error if it is not one of the expected ranks.
   bool advance(const Identity& me, const Reception::Expects& expects);
   ProvenPeer peer(const Identity& me) {
     return Transcript(me, caller_, mine_).listeners_peer(std::move(socket_));
@@ -164,7 +165,7 @@ const base::Fd& Reception::descriptor() const {
 
 std::optional<Clock::time_point> Reception::deadline() const {
   std::optional<Clock::time_point> by = state_->paused_until;
-  // They came in this order, and all have the same time.
+  // Connections came in this order, and all have the same time limit.
   if (!state_->strangers.empty()) {
     by = std::min(by.value_or(Clock::time_point::max()), state_->strangers.front().deadline());
   }
@@ -195,7 +196,7 @@ void Reception::State::pause(Clock::time_point until) {
   paused_until = until;
 }
 
-/// The lack is not strangers' fault.
+/// Strangers have not caused the lack.
 void Reception::State::wait_for_room(const Error& lack) {
   if (!waits_for_room) throw lack;
   if (!std::exchange(has_said_that_room_lacks, true)) {
@@ -214,7 +215,8 @@ void Reception::State::welcome() {
   }
 }
 
-/// False: nobody calls, or callers have to wait. `known`: so many were there before this batch.
+/// Takes one connection. Returns false if nobody calls, or if callers have to wait. `known`
+/// connections were there before this batch.
 bool Reception::State::take_one(std::size_t& known) {
   try {
     if (is_full() && !make_room(known)) return false;
@@ -236,8 +238,8 @@ bool Reception::State::is_full() const {
   return strangers.size() >= most || base::is_among_last(listener.duplicate(), kept_descriptors);
 }
 
-/// Turns away the oldest of the first strangers, which later ones may push out. If some have said
-/// nothing, it takes the oldest of these, because a peer speaks at once. Returns false if they have
+/// Turns away the oldest of the first strangers, which later ones may replace. If some have sent
+/// nothing, it takes the oldest of these, because a peer sends at once. Returns false if they have
 /// had no time yet; then callers wait until they have.
 bool Reception::State::make_room(std::size_t& known) {
   const auto now = Clock::now();
@@ -279,8 +281,9 @@ std::optional<ProvenPeer> Reception::State::talk_to(Stranger& stranger) {
   return std::nullopt;
 }
 
-/// A process with several networks tries all its ways to this one at once, and drops those that
-/// were slower. A caller that refuses this process says so itself.
+/// Whether the refused connection is another way of a rank that has come. A process with several
+/// networks tries all its ways to this one at the same time, and drops the slower ones. If a caller
+/// refuses this process, it says so itself.
 bool Reception::State::is_another_way(const Error& refusal) const {
   const auto* const not_awaited = dynamic_cast<const NotAwaited*>(&refusal);
   return refusal.code() == ErrorCode::peer_lost ||

@@ -4,8 +4,8 @@
 
 namespace tutti::net {
 
-/// Logs connections that were closed for what their peers did, at a limited rate: a line for the
-/// 1st, 2nd, 4th, 8th and so on, and one at the end for those after the last line.
+/// Logs connections that were closed because of their peers, at a limited rate: a line for the 1st,
+/// 2nd, 4th, 8th and so on, and one at the end for those after the last line.
 class Refusals {
  public:
   /// `which` follows the number of connections: "that came in".
@@ -14,7 +14,7 @@ class Refusals {
   Refusals(const Refusals&) = delete;
   Refusals& operator=(const Refusals&) = delete;
 
-  /// `address`: the peer's, as it was when it came.
+  /// `address` is the peer's, as it was when the connection came.
   void add(const std::string& address, const std::string& reason);
 
  private:

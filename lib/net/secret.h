@@ -16,8 +16,8 @@ using Secret = std::array<std::byte, secret_bytes>;
 using Nonce = std::array<std::byte, nonce_bytes>;
 using Mac = std::array<std::byte, mac_bytes>;
 
-/// Makes the job's secret of the bytes that the bootstrap has distributed. Throws `internal` for a
-/// wrong size.
+/// Makes the job's secret of the bytes that the bootstrap has distributed. Throws `internal` if
+/// their number is wrong.
 Secret make_secret(std::string_view bytes);
 Nonce random_nonce();
 

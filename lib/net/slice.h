@@ -11,7 +11,7 @@ namespace tutti::net {
 /// Bytes on their way to a socket, which stay where they are until they are written.
 struct Slice {
   ConstBytes bytes;
-  std::shared_ptr<const void> keeper{};  ///< keeps them; none: whoever queued them does
+  std::shared_ptr<const void> keeper{};  ///< keeps the bytes; if it is empty, the caller keeps them
 };
 
 /// A slice that keeps its bytes itself.
@@ -20,8 +20,7 @@ inline Slice kept(Bytes bytes) {
   return {*memory, memory};
 }
 
-/// Slices in order. A sender that sends now and then, such as a heartbeat, takes nothing from the
-/// heap.
+/// Slices in order. A sender that sends now and then, such as a heartbeat, allocates nothing.
 class SliceQueue {
  public:
   bool empty() const { return first_ == slices_.size(); }
@@ -44,10 +43,11 @@ class SliceQueue {
   std::size_t first_ = 0;
 };
 
-/// Memory for small parts of messages. It is used again once no slice keeps it. For one thread.
+/// Memory for small parts of messages. It is used again once no slice keeps it. Only one thread may
+/// use it.
 class SliceMemory {
  public:
-  /// Empty.
+  /// Returns an empty buffer.
   std::shared_ptr<Bytes> take() {
     for (const auto& one : all_) {
       if (one.use_count() > 1) continue;

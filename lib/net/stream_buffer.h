@@ -4,7 +4,7 @@
 namespace tutti::net {
 
 /// The bytes of a stream that have arrived and are not used yet. `feed` moves them to the front, so
-/// use all that is complete before feeding more.
+/// use all complete parts before feeding more.
 class StreamBuffer {
  public:
   void feed(ConstBytes bytes) {
@@ -12,7 +12,7 @@ class StreamBuffer {
     used_ = 0;
     append(bytes_, bytes);
   }
-  /// Valid until the next `feed`.
+  /// The bytes are valid until the next `feed`.
   ConstBytes rest() const { return ConstBytes(bytes_).subspan(used_); }
   void use(std::size_t count) { used_ += count; }
   bool empty() const { return used_ == bytes_.size(); }

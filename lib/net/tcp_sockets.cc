@@ -47,12 +47,12 @@ int new_tcp_socket(int family) {
   return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/// This process has no room for another connection, whatever that leads to.
+/// Whether this process has no room for another connection, wherever that leads.
 bool lacks_room(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-/// Such as a network that is down, or an address of a family that this host does not use.
+/// For example, a network is down, or this host does not use the family of an address.
 [[noreturn]] void throw_unreachable(const std::string& what) {
   const int error = errno;
   const Error failure = base::system_failure(what, error);
@@ -63,7 +63,7 @@ bool lacks_room(int error) {
 base::Fd listen_at(const NumericAddress& address, const std::string& text) {
   base::Fd socket(new_tcp_socket(address.family()));
   if (!socket) throw base::system_failure("create a TCP socket");
-  // A port whose last connections linger may be listened at again.
+  // The process may listen again at a port whose last connections linger.
   const int reuse = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
   if (::bind(socket.get(), address.get(), address.size) != 0) {
@@ -162,7 +162,7 @@ void check_connected(const base::Fd& socket) {
 
 base::Fd accept_one(const base::Fd& listener) {
   base::Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  // All other errors concern one caller only (it gave up, or cannot be reached any more).
+  // All other errors concern one caller only, which gave up or cannot be reached any more.
   const bool ours = lacks_room(errno) || errno == EBADF || errno == EINVAL;
   if (!socket && ours) throw base::system_failure("accept a connection");
   return socket;

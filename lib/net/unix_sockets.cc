@@ -52,7 +52,8 @@ base::Fd listening(base::Fd socket, const std::string& name) {
   return socket;
 }
 
-/// The other end has closed: it gave up, or its process has ended. Other checks find out which.
+/// The other end has closed: it gave up, or its process has ended. Other checks find out which of
+/// the two happened.
 [[noreturn]] void throw_gone(const std::string& who, const base::Patience& patience) {
   throw Error(ErrorCode::timeout,
               fmt::format("{} went away{}: it gave up, or ended", who, patience.when()));
@@ -103,7 +104,7 @@ bool is_nearby(const base::Fd& socket) {
          family == AF_UNIX;
 }
 
-/// As the kernel says.
+/// Whether the kernel says that the other end belongs to this user.
 bool is_same_user(const base::Fd& socket) {
   ucred who{};
   socklen_t size = sizeof who;
@@ -115,7 +116,7 @@ AbstractPeer connect_abstract(const std::string& name) {
   base::Fd socket = unix_socket();
   const AbstractAddress address = abstract_address(name);
   if (::connect(socket.get(), address.get(), address.size) == 0) {
-    // Another user may know the name, and the process of another user does not belong to the job.
+    // A process of another user does not belong to the job, but it may know the name.
     if (!is_same_user(socket)) return {Reached::nobody, {}};
     return {Reached::connected, std::move(socket)};
   }
@@ -128,7 +129,7 @@ base::Fd connect_abstract(const std::string& name, const std::string& who,
                           const base::Patience& patience) {
   base::Fd socket = unix_socket();
   const AbstractAddress address = abstract_address(name);
-  // Only a blocking connect waits for room in the listener's queue; the send timeout limits its
+  // Only a blocking connect waits for room in the listener's queue. The send timeout limits its
   // wait.
   ::fcntl(socket.get(), F_SETFL, 0);
   do {

@@ -15,8 +15,8 @@ struct Stretch {
   std::int64_t middle() const { return from + (to - from) / 2; }
 };
 
-/// Takes as many meetings from this end on as one constant offset fits. Over more of them the
-/// clocks drift by more than the bounds allow.
+/// Takes as many meetings from this end as one constant offset fits. Over more of them the clocks
+/// drift by more than the bounds allow.
 template <typename Iterator>
 Stretch stretch_from(Iterator from, Iterator end) {
   Stretch stretch;
@@ -70,7 +70,7 @@ std::int64_t Drift::strayed(const std::vector<ClockSample>& meetings) const {
 
 std::int64_t Drift::at(std::int64_t when) const {
   if (end_ <= begin_) return first_;
-  // Far from the meetings the line leads anywhere.
+  // Far from the meetings the line may have any value.
   constexpr double most = 1e18;
   const double part = static_cast<double>(when - begin_) / static_cast<double>(end_ - begin_);
   const double drifted = static_cast<double>(last_ - first_) * part;

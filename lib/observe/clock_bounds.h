@@ -6,8 +6,8 @@
 
 namespace tutti::observe {
 
-/// One machine's times at a meeting, ns on its own clock: when its last rank arrived and when its
-/// first rank left. No rank leaves a meeting (a gate, an all-gather) before all have arrived.
+/// One machine's times at a meeting, in ns on its own clock: when its last rank arrived, and when
+/// its first rank left. No rank leaves a meeting (a gate, an all-gather) before all have arrived.
 struct Passage {
   std::int64_t came = std::numeric_limits<std::int64_t>::min();
   std::int64_t left = std::numeric_limits<std::int64_t>::max();
@@ -22,7 +22,7 @@ struct Passage {
 /// from both sides; many meetings bound it closely.
 class ClockBounds {
  public:
-  /// No bounds yet.
+  /// There are no bounds yet.
   ClockBounds() = default;
   /// The clock has been set, and is right within `error`.
   explicit ClockBounds(std::int64_t error) : least_(-error), most_(error) {}
@@ -31,15 +31,15 @@ class ClockBounds {
     least_ = std::max(least_, reference.came - other.left);
     most_ = std::min(most_, reference.left - other.came);
   }
-  /// Added to the other machine's clock it gives the reference's.
+  /// The number that, added to the other machine's clock, gives the reference's clock.
   std::int64_t offset() const { return least_ + (most_ - least_) / 2; }
   /// The true offset is at most this far from `offset()`.
   std::int64_t error() const { return (most_ - least_ + 1) / 2; }
-  /// True: the bounds have crossed, so the clocks drift.
+  /// Whether the bounds have crossed. Then the clocks drift.
   bool is_contradictory() const { return least_ > most_; }
 
  private:
-  // A quarter of the range, so that differences cannot overflow.
+  // The bounds begin at a quarter of the range, so that differences cannot overflow.
   std::int64_t least_ = std::numeric_limits<std::int64_t>::min() / 4;
   std::int64_t most_ = std::numeric_limits<std::int64_t>::max() / 4;
 };
@@ -54,16 +54,16 @@ struct ClockSample {
 /// constant offset if that fits all meetings, otherwise a straight line over time.
 class Drift {
  public:
-  /// No correction.
+  /// A correction that changes nothing.
   Drift() = default;
-  /// Computed from meetings in the order of time.
+  /// Computes the correction from meetings in the order of time.
   Drift(const std::vector<ClockSample>& meetings, std::int64_t error);
 
   std::int64_t at(std::int64_t when) const;
   /// The correction near the beginning of the recording, and near its end.
   std::int64_t first() const { return first_; }
   std::int64_t last() const { return last_; }
-  /// The error that remains, as far as the meetings show it.
+  /// The error that remains, according to the meetings.
   std::int64_t error() const { return error_; }
 
  private:

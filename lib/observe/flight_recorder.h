@@ -8,13 +8,13 @@
 
 namespace tutti::observe {
 
-/// The last events of one thread, for the dump that is written when something hangs. Recording
-/// costs a few stores; no allocation. Not thread-safe: one thread owns it.
+/// The last events of one thread, for the report of a hang. To record one costs a few stores and no
+/// allocation. Not thread-safe: one thread owns it.
 class FlightRecorder {
  public:
   static constexpr std::size_t capacity = 64;
 
-  /// `event` must be a literal; `a` and `b` are whatever helps, such as epoch and batch.
+  /// `event` must be a literal. `a` and `b` are any helpful numbers, such as epoch and batch.
   void record(base::Clock::time_point when, const char* event, std::uint64_t a = 0,
               std::uint64_t b = 0) {
     events_[next_++ % capacity] = {when, event, a, b};

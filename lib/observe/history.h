@@ -7,19 +7,20 @@
 
 namespace tutti::observe {
 
-/// The calls and batches of a recording, each with its times: what `history_of` makes of the
-/// events. Times are ns on the rank's steady clock.
+/// The calls and batches of a recording, each with its times, as `history_of` makes them of the
+/// events. Times are in ns on the rank's steady clock.
 struct History {
   static constexpr std::int64_t never = -1;
 
-  /// How a call or batch ended; `unfinished` if it had not when the recording ended.
+  /// How a call or batch ended. `unfinished` if it had not ended when the recording did.
   enum class Outcome : std::uint8_t { well, failed, withdrawn, unfinished };
 
   struct Call {
     std::uint32_t key = 0;  ///< index in Timeline::rows
     CollectiveKind kind = CollectiveKind::allreduce;
     std::int64_t submitted = never;
-    std::int64_t planned = never;  ///< when its first batch was planned; never: in replay
+    /// The time at which its first batch was planned; `never` in replay.
+    std::int64_t planned = never;
     std::int64_t entered = never;  ///< when it entered its first batch's gate
     std::int64_t end = never;
     Outcome outcome = Outcome::unfinished;

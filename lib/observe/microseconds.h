@@ -3,7 +3,7 @@
 
 namespace tutti::observe {
 
-// A trace gives its times in microseconds, the library takes them in nanoseconds.
+// A trace gives its times in microseconds, and the library takes them in nanoseconds.
 inline constexpr double ns_in_us = 1000;
 
 inline double us(std::int64_t ns) {

@@ -17,7 +17,7 @@ using Batch = History::Batch;
 using Outcome = History::Outcome;
 constexpr std::int64_t never = History::never;
 
-/// Lays a history out on rows.
+/// Places a history on rows.
 class Layout {
  public:
   Layout(const Timeline& timeline, const History& history)
@@ -132,7 +132,7 @@ void Layout::show_on_key(std::int64_t key, const Batch& batch) {
   show_stages(key, batch);
 }
 
-/// Each stage from the begin of its first chunk to the end of its last.
+/// Joins each stage, from the beginning of its first chunk to the end of its last.
 std::vector<ChunkStage> whole_stages(const std::vector<ChunkStage>& chunk_stages) {
   std::array<std::optional<ChunkStage>, stages> whole;
   for (const ChunkStage& chunk_stage : chunk_stages) {
@@ -173,7 +173,7 @@ std::uint32_t Layout::track(const RowId& first, std::int64_t begin, std::int64_t
   return at;
 }
 
-/// "batch 1.12: 'w', 'b' and 3 more".
+/// Returns text such as "batch 1.12: 'w', 'b' and 3 more".
 std::string Layout::title(const Batch& batch) const {
   constexpr std::size_t most = 2;
   std::string text = fmt::format("batch {}.{}", batch.gate >> Timeline::gate_bits,

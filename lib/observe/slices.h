@@ -18,17 +18,17 @@ struct TraceSlice {
   std::string_view category;     ///< call, wait, gate, move, stage, batch, withdrawn or gates
   std::uint64_t gate = no_gate;  ///< of the batch, from Timeline::gate
   std::int64_t chunk = -1;       ///< of the batch; -1: all
-  std::int64_t kib = -1;         ///< of the batch; -1: not said
+  std::int64_t kib = -1;         ///< of the batch; -1: not known
   bool unfinished = false;       ///< the recording ended before it did
 
   static constexpr std::uint64_t no_gate = ~std::uint64_t{0};
 };
 
-/// Category of the slices in the row of gates, except the withdrawn ones.
+/// The category of the slices in the row of gates, except the withdrawn ones.
 constexpr const char* gates_category = "gates";
 
-/// Identifies a row. Rows sort as they are shown: the executor's, the gates', then those of each
-/// key together.
+/// Identifies a row. Rows sort in the order in which they are shown: the executor's row, the gates'
+/// row, then the rows of each key.
 struct RowId {
   enum class Kind : std::uint8_t { executor, gates, call, stage };
 
@@ -47,7 +47,7 @@ struct RowId {
 
 using Slices = std::map<RowId, std::vector<TraceSlice>>;
 
-/// Makes slices of the recorded events. On a row they follow one another or enclose one another; on
+/// Makes slices of the recorded events. On a row they follow one another or enclose one another. On
 /// a call's row they come in the order agree, turn, gate, held, move.
 Slices slices_of(const Timeline& timeline);
 

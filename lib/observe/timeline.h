@@ -55,16 +55,17 @@ class Timeline {
     return (std::uint64_t{epoch} << gate_bits) | number;
   }
 
-  /// `capacity` in events; 0: off.
+  /// `capacity` is in events. 0 means off.
   explicit Timeline(std::size_t capacity) : events_(capacity), on_(capacity > 0) {}
 
   bool is_on() const { return on_; }
-  /// The time for `record_submitted`; nothing is read when off. Any thread may call it.
+  /// The time for `record_submitted`. If the timeline is off, no clock is read. Any thread may call
+  /// it.
   base::Clock::time_point now() const {
     return on_ ? base::Clock::now() : base::Clock::time_point();
   }
 
-  /// `row`: a small number, the same for all calls of a key.
+  /// `row` is a small number, the same for all calls of a key.
   void record_submitted(base::Clock::time_point when, std::uint64_t call, std::uint32_t row,
                         const Key& key, CollectiveKind kind) {
     if (!on_) return;
@@ -98,7 +99,8 @@ class Timeline {
   void record_withdrawn(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
     if (on_) mark(when, Mark::withdrawn, gate(epoch, number));
   }
-  /// `at_once`: in the same pass as the last event, whose time it takes.
+  /// `at_once` says that this happens in the same pass as the last event, so it takes that event's
+  /// time.
   void record_started(std::uint32_t epoch, std::uint64_t number, bool at_once) {
     if (!on_) return;
     const std::int64_t when = at_once ? latest_ : ns(base::Clock::now());
@@ -107,7 +109,7 @@ class Timeline {
   void record_done(base::Clock::time_point when, std::uint32_t epoch, std::uint64_t number) {
     if (on_) mark(when, Mark::done, gate(epoch, number));
   }
-  /// `gate`: the batch's, from `gate()`.
+  /// `gate` is the number of the batch's gate, from `gate()`.
   void record_stage_begin(std::uint64_t gate, Stage stage, std::uint64_t chunk) {
     record_stage(Mark::begins, gate, stage, chunk);
   }
@@ -115,11 +117,11 @@ class Timeline {
     record_stage(Mark::ends, gate, stage, chunk);
   }
 
-  /// In the order of recording. That is the order of time, except for `submitted`.
+  /// The events in the order of recording. That is the order of time, except for `submitted`.
   std::span<const Event> events() const { return std::span(events_).first(used_); }
-  /// Events left out because the memory was full.
+  /// The number of events that were left out because the memory was full.
   std::uint64_t dropped() const { return dropped_; }
-  /// The key of each row; nothing for a row without calls.
+  /// The key of each row. Nothing for a row without calls.
   const std::vector<std::optional<Key>>& rows() const { return rows_; }
 
  private:
@@ -161,7 +163,7 @@ class Timeline {
 class StageRecorder {
  public:
   StageRecorder() = default;
-  /// The timeline outlives it.
+  /// The timeline outlives the recorder.
   explicit StageRecorder(Timeline& timeline) : timeline_(&timeline) {}
 
   /// Stages that are recorded from now on belong to this batch.

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 /// Perfetto takes process 0 and thread 0 for the kernel's idle ones, so numbers begin at 1. It
-/// shows a process's main thread first, the one with the process's number: that is row 0.
+/// shows a process's main thread first, whose number is that of the process. That is row 0.
 int pid_of(int rank) {
   return rank + 1;
 }

@@ -46,10 +46,10 @@ std::int64_t to_ns(double us) {
   return std::abs(ns) < longest_ns ? std::llround(ns) : 0;
 }
 
-/// Ten times the longest that `write_trace` writes: the name of a key, escaped.
+/// Ten times the longest event that `write_trace` writes, the name of a key, escaped.
 constexpr std::size_t longest_event = std::size_t{64} << 10;
 
-/// Reads the next line. False: there is none, or it is longer than any event.
+/// Reads the next line. Returns false if there is none, or if it is longer than any event.
 bool next_line(std::istream& in, std::string& line) {
   line.resize(longest_event);
   in.getline(line.data(), static_cast<std::streamsize>(line.size()));
@@ -59,8 +59,8 @@ bool next_line(std::istream& in, std::string& line) {
   return true;
 }
 
-/// Calls `visit` with each event's text. False: the file is not there, is none that `write_trace`
-/// wrote, or was cut short.
+/// Calls `visit` with each event's text. Returns false if the file does not exist, was not written
+/// by `write_trace`, or was cut short.
 template <typename Visit>
 bool for_each_event(const std::string& file, const Visit& visit) {
   base::RegularFile opened = base::open_regular(file, O_RDONLY | O_NOFOLLOW);
@@ -84,8 +84,8 @@ BatchInEpoch batch_of(const std::string& text) {
   return batch;
 }
 
-/// Parses a line. Leaves out values that are nested deeper than in any event, because copying and
-/// writing recurse.
+/// Parses a line. Leaves out values that are nested deeper than those of any event, because copying
+/// and writing recurse.
 json event_of(const std::string& line) {
   constexpr int deepest = 8;
   return json::parse(line, [](int depth, json::parse_event_t, json&) { return depth <= deepest; });
@@ -107,8 +107,8 @@ void add_gate(const json& event, std::map<BatchInEpoch, Passage>& gates) {
   gates[batch_of(event.at("args").at("batch"))].add(to_ns(begin), to_ns(begin + lasted));
 }
 
-/// Reads a file and adds its gates to its node's. Nothing: the file is missing, cut short or not of
-/// this job; "" stands for any job.
+/// Reads a file, and adds its gates to those of its node. Returns nothing if the file is missing,
+/// cut short or not of this job. "" stands for any job.
 std::optional<Part> look_at(const std::string& file, const std::string& job, Gates& gates) {
   std::optional<Part> part;
   const std::string gate = fmt::format(R"("cat":"{}")", gates_category);
@@ -147,7 +147,7 @@ std::int64_t corrected(std::int64_t when, const Drift& drift) {
   return when + drift.at(when);
 }
 
-/// The line with its begin and end corrected.
+/// The line, with its begin and end corrected.
 std::string shifted(const std::string& line, const Drift& drift) {
   const char* const end = line.data() + line.size();
   double begin = 0;

@@ -10,7 +10,7 @@ namespace tutti::observe {
 /// much, because no rank leaves a gate before all have entered it. The metadata event of a rank has
 /// the correction at the beginning and at the end of the recording, and the remaining error.
 ///
-/// `files`: by rank. Returns the ranks that are left out, because their file is missing,
+/// `files` are ordered by rank. Returns the ranks that are left out, because their file is missing,
 /// incomplete, of another job than rank 0's, or no regular file.
 std::vector<int> merge_traces(const std::vector<std::string>& files, std::ostream& out);
 

@@ -6,7 +6,7 @@
 namespace tutti::optimizer {
 namespace {
 
-/// Where the decay of a weight goes.
+/// Whether the decay of a weight goes into the gradient, or is applied separately.
 enum class Decay : std::uint8_t { into_gradient, apart };
 
 class Adam : public RuleOf<Adam> {

@@ -7,7 +7,7 @@
 
 namespace tutti::optimizer {
 
-/// A rule passes over its arrays in blocks, whose temporaries stay in the cache.
+/// A rule passes over its arrays in blocks. The temporaries of a block stay in the cache.
 inline constexpr std::size_t block_elements = 1024;
 
 template <typename T>
@@ -38,7 +38,7 @@ void for_blocks(const Arrays<T>& arrays, Work work) {
   }
 }
 
-/// A gradient that is not a number stays one.
+/// If the gradient is not a number, the result is not a number either.
 template <typename T>
 Temporary<T> clipped(const Temporary<T>& gradient, double bound) {
   if (bound <= 0) return gradient;
@@ -46,13 +46,13 @@ Temporary<T> clipped(const Temporary<T>& gradient, double bound) {
   return (gradient > most).select(most, (gradient < -most).select(-most, gradient));
 }
 
-/// The gradient as a rule takes it: rescaled, then clipped.
+/// The gradient in the form that a rule takes: rescaled, then clipped.
 template <typename T>
 Temporary<T> prepared(const Block<T>& block, const Common& common) {
   return clipped<T>(static_cast<T>(common.rescale_grad) * block.gradient, common.clip_gradient);
 }
 
-/// The gradient with the weight's decay in it, clipped together.
+/// The gradient with the weight's decay added, both clipped together.
 template <typename T>
 Temporary<T> decayed(const Block<T>& block, const Common& common, double wd) {
   return clipped<T>(

@@ -15,8 +15,8 @@ struct Chosen {
   bool multi_precision = false;
 };
 
-/// Throws `invalid_argument` for an unknown rule, naming the known ones, for an unknown parameter
-/// and for one out of its range.
+/// Throws `invalid_argument` for an unknown rule, with a list of the known ones, for an unknown
+/// parameter, and for a parameter that is out of its range.
 Chosen choose(const Optimizer& optimizer);
 
 }  // namespace tutti::optimizer

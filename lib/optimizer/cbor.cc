@@ -10,11 +10,13 @@ namespace {
 
 using nlohmann::json;
 
-/// A part's kind, the three highest bits of its first byte. No other is followed by anything.
+/// The kind of a part: the three highest bits of its first byte. Only parts of these kinds are
+/// followed by anything.
 enum class MajorType : std::uint8_t { bytes = 2, text = 3, array = 4, object = 5 };
 
-/// Walks over the parts of a value. The parser calls itself for each part within another, also for
-/// a text within a text of unknown length, so that without this they could take all of the stack.
+/// Walks over the parts of a value. The parser calls itself for each part within another one, even
+/// for a text within a text of unknown length. Without this check such parts could take all of the
+/// stack.
 class Walk {
  public:
   Walk(std::span<const std::uint8_t> bytes, std::size_t deepest)
@@ -66,7 +68,7 @@ class Walk {
     rest_ = rest_.subspan(taken.size());
     return taken;
   }
-  /// Each part takes a byte at least.
+  /// Each part takes at least one byte.
   void check_left(std::uint64_t bytes) const {
     if (bytes > rest_.size()) refuse("they are cut short");
   }
@@ -74,7 +76,8 @@ class Walk {
 
   std::span<const std::uint8_t> rest_;
   const std::size_t deepest_;
-  std::vector<std::uint64_t> to_come_;  ///< of each array and object that is open, and of the whole
+  /// The parts still to come: of each array and object that is open, and of the whole.
+  std::vector<std::uint64_t> to_come_;
 };
 
 }  // namespace

@@ -21,8 +21,8 @@ class Lamb : public RuleOf<Lamb> {
   std::size_t slots() const override { return 2; }
   bool needs_whole() const override { return true; }
 
-  /// The norms of the whole value are needed before any of it changes. So the first pass brings the
-  /// averages up to date, and the second computes the direction again instead of keeping it.
+  /// The norms of the whole value are needed before any element changes. So the first pass updates
+  /// the averages, and the second computes the direction again instead of keeping it.
   template <typename T>
   void apply(const Step& step, const Arrays<T>& arrays) const {
     double weights = 0;
@@ -48,7 +48,7 @@ class Lamb : public RuleOf<Lamb> {
            static_cast<T>(step.wd) * block.weight;
   }
 
-  /// The factor of an average that began at 0.
+  /// The factor that corrects an average that began at 0.
   double unbiased(double share, const Step& step) const {
     return corrects_bias_ ? 1 / (1 - std::pow(share, static_cast<double>(step.updates))) : 1;
   }

@@ -8,7 +8,7 @@
 /// functions throw `invalid_argument` for a name that is too long.
 namespace tutti::optimizer {
 
-/// `what`: for the error, such as "optimizer".
+/// `what` is a word for the error, such as "optimizer".
 void check_name(std::string_view what, std::string_view name);
 void check_name(const Key& key);
 void check_names(const Optimizer& optimizer);

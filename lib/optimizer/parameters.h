@@ -17,18 +17,18 @@ struct Known {
   Domain range;
 };
 
-/// The parameters that every rule has, without the learning rate and the decay, which differ from
-/// key to key.
+/// The parameters that every rule has. The learning rate and the decay are not among them, because
+/// they differ from key to key.
 struct Common {
   double rescale_grad = 1;
   double clip_gradient = 0;  ///< 0: not clipped
 };
 
-/// The parameters of a rule, all of them: those given, and the defaults of the others.
+/// All parameters of a rule: the given ones, and the defaults of the others.
 class Parameters {
  public:
-  /// Throws `invalid_argument` for a parameter that the rule does not know, and for one out of its
-  /// range.
+  /// Throws `invalid_argument` for a parameter that the rule does not know, and for one that is out
+  /// of its range.
   Parameters(std::string_view rule, std::span<const Known> known,
              const std::map<std::string, double>& given);
 

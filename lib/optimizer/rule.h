@@ -9,10 +9,10 @@ namespace tutti::optimizer {
 struct Step {
   double learning_rate = 0;
   double wd = 0;
-  std::int64_t updates = 0;  ///< of this key, this one included
+  std::int64_t updates = 0;  ///< the number of updates of this key, including this one
 };
 
-/// The arrays of an update, all of `count` elements.
+/// The arrays of an update. All have `count` elements.
 template <typename T>
 struct Arrays {
   static constexpr std::size_t most_slots = 3;
@@ -23,7 +23,7 @@ struct Arrays {
   std::array<T*, most_slots> slots{};
 };
 
-/// An update rule with its parameters. Immutable; for any thread.
+/// An update rule with its parameters. Immutable. Any thread may use it.
 class Rule {
  public:
   Rule() = default;
@@ -31,7 +31,7 @@ class Rule {
   Rule(const Rule&) = delete;
   Rule& operator=(const Rule&) = delete;
 
-  /// How many arrays of the value's size the rule keeps for each key; they begin as zeros.
+  /// How many arrays of the value's size the rule keeps for each key. They begin as zeros.
   virtual std::size_t slots() const = 0;
   /// Whether an element's update depends on all others, so that a value cannot be updated in parts.
   virtual bool needs_whole() const { return false; }

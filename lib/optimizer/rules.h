@@ -4,8 +4,7 @@
 #include "optimizer/parameters.h"
 #include "optimizer/rule.h"
 
-/// The rules that there are; `include/tutti/optimizer.h` gives their formulas. Their parameters
-/// have been checked.
+/// All rules. `include/tutti/optimizer.h` gives their formulas. Their parameters have been checked.
 namespace tutti::optimizer {
 
 std::unique_ptr<const Rule> make_sgd(const Parameters& parameters);

@@ -18,7 +18,8 @@ using nlohmann::json;
 
 constexpr const char* format = "tutti optimizer states";
 constexpr int version = 1;
-/// In a million years not so many are made, and they can still be counted on.
+/// A program does not make so many updates in a million years, and the number can still be
+/// increased.
 constexpr std::int64_t most_updates = std::int64_t{1} << 60;
 /// Nothing that is saved is nested deeper.
 constexpr std::size_t deepest = 8;

@@ -20,11 +20,12 @@ struct Saved {
 };
 
 std::vector<std::uint8_t> write_saved(const Saved& saved);
-/// Throws `invalid_argument` for bytes that `write_saved` did not write.
+/// Throws `invalid_argument` if `write_saved` did not write the bytes.
 Saved read_saved(std::span<const std::uint8_t> bytes);
 
 /// Throws `invalid_argument` unless a store with this optimizer (null: with none) can take the
-/// saved data: they bring an optimizer, or their states belong to this optimizer's rule.
+/// saved data. It can if they contain an optimizer, or if their states belong to this optimizer's
+/// rule.
 void check_fits(const Saved& saved, const Optimizer* mine);
 
 }  // namespace tutti::optimizer

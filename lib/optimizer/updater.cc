@@ -12,7 +12,7 @@
 namespace tutti::optimizer {
 namespace {
 
-/// That in which a value's updates are computed.
+/// The dtype in which a value's updates are computed.
 DType wide(DType dtype) {
   return dtype == DType::f64 ? DType::f64 : DType::f32;
 }
@@ -79,8 +79,8 @@ void Updater::take_value(const Key& key, const Tensor& weight) {
   if (!fits(it->second, weight)) states_.erase(it);
 }
 
-/// Arrays that are missing, of a new key or since the rule has got new parameters, begin as zeros,
-/// the master copy as the value.
+/// Adds the arrays that are missing, because the key is new or the rule has new parameters. They
+/// begin as zeros; the master copy begins as the value.
 void Updater::complete(State& state, const Tensor& weight) const {
   state.dtype = wide(weight.dtype());
   state.slots.resize(chosen_.rule->slots());

@@ -7,7 +7,7 @@
 
 namespace tutti::p2p {
 
-/// A frame that has come from a rank, with the elements of an eager send.
+/// A frame that has come from a rank, and the elements of an eager send.
 struct Letter {
   Frame frame;
   Payload elements{};
@@ -30,25 +30,26 @@ struct News {
 };
 
 /// Carries frames and the elements of tensors between this rank and some others. From one rank to
-/// another frames arrive in order, and so do transfers, but a transfer may arrive before or after
-/// the frames around it. One thread at a time uses it, and nothing blocks.
+/// another, frames arrive in order, and so do transfers. But a transfer may arrive before or after
+/// the frames around it. One thread at a time uses it. Nothing blocks.
 class Carrier {
  public:
   virtual ~Carrier() = default;
 
-  /// Frames may come from this rank, or go there; with `send` elements go there, too. Throws
-  /// `internal` where memory is short. Again it does nothing.
+  /// Prepares for frames from this rank or to it. With `send`, elements may go there, too. Throws
+  /// `internal` if there is not enough memory. A second call does nothing.
   enum class Use : bool { receive, send };
   virtual void open(int rank, Use use) = 0;
-  /// `elements`: of an eager send. They are copied at once, for which EagerSends leaves room. All
-  /// that was given to `send` before has arrived.
+  /// Posts a frame. `elements` are those of an eager send. They are copied at once; EagerSends sees
+  /// to it that there is room. All elements that were given to `send` before must have arrived.
   virtual void post(int to, const Frame& frame, std::span<const std::byte> elements) = 0;
-  /// The memory stays as it is until the other rank says that it has everything.
+  /// Sends elements. The memory must not change until the other rank says that it has received
+  /// everything.
   virtual void send(int to, std::span<const std::byte> data) = 0;
   virtual void receive(int from, TransferId call, std::span<std::byte> data) = 0;
-  /// Does a bounded piece of work, some tens of microseconds. True: something moved.
+  /// Does a bounded piece of work, some tens of microseconds. Returns true if something moved.
   virtual bool step(News& news) = 0;
-  /// Bytes that it holds for what is on its way.
+  /// The bytes that it holds for data on its way.
   virtual std::size_t buffer_bytes() const = 0;
 
  protected:

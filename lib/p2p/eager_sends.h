@@ -7,14 +7,14 @@
 
 namespace tutti::p2p {
 
-/// The sends of this rank whose elements went along with their announcement, and which their
+/// The sends of this rank that carried their elements along with their announcement, and that their
 /// receivers have not answered. Their elements lie in the carrier's buffers or with the receiver.
 class EagerSends {
  public:
   /// Larger tensors wait for their receives. A hop between two processes takes far longer than two
-  /// more copies of so many bytes.
+  /// more copies of this many bytes.
   static constexpr std::size_t largest = std::size_t{16} << 10;
-  /// To one rank. A carrier's buffers have room for them.
+  /// The most bytes under way to one rank. A carrier's buffers have room for them.
   static constexpr std::size_t most_bytes = std::size_t{64} << 10;
 
   explicit EagerSends(int ranks) : bytes_(static_cast<std::size_t>(ranks)) {}
@@ -23,7 +23,7 @@ class EagerSends {
     return bytes <= largest && bytes_[static_cast<std::size_t>(rank)] + bytes <= most_bytes;
   }
   void add(int rank, std::uint64_t number, std::size_t bytes);
-  /// Does nothing for another send.
+  /// Notes that the receiver has answered this send. Does nothing for a send that is not eager.
   void note_answered(int rank, std::uint64_t number);
 
  private:

@@ -9,8 +9,8 @@
 namespace tutti::p2p {
 namespace {
 
-/// Less would fail stores over slow links: megabytes lie in buffers of the system's, so that long
-/// after they have left this rank, and long before they come, nothing is seen to move.
+/// A shorter limit would fail stores over slow links. Megabytes lie in buffers of the system. So
+/// nothing is seen to move long after they have left this rank, and long before they arrive.
 constexpr SessionTime shortest_stall = std::chrono::minutes(1);
 
 bool is_for(const Envelope& receive, int from, int tag) {
@@ -58,7 +58,8 @@ void Endpoint::send(TransferId call, const Envelope& envelope) {
   sends_.push_back(send);
 }
 
-// Elements that move already would hold up those of an eager send, while its time limit passes.
+// Whether the send may be eager. Elements that already move would hold up those of an eager send
+// while its time limit passes.
 bool Endpoint::may_be_eager(const Envelope& envelope) const {
   return peer(envelope.peer).moving == 0 && eager_sends_.has_room(envelope.peer, envelope.bytes());
 }
@@ -171,7 +172,7 @@ void Endpoint::hear(int from, const Frame& frame, Payload elements, SessionTime 
 void Endpoint::hear_send(Arrival arrival) {
   const int from = arrival.from;
   const int tag = arrival.frame.tag;
-  // Those that were given up were called before those that wait.
+  // The receives that were given up were called before those that wait.
   if (given_up_receives_.take(from, tag) || given_up_receives_.take(any_peer, tag)) {
     return post(from, Frame::Kind::expired, arrival.frame.number);
   }
@@ -200,7 +201,7 @@ void Endpoint::hear_go(int from, const Frame& frame) {
 }
 
 void Endpoint::hear_ready(Send& send) {
-  // The receiver hears that it was taken back.
+  // The receiver hears that this rank took the send back.
   if (send.cancelled_at) return;
   send.met_at = now_;
   const int to = send.envelope.peer;
@@ -213,7 +214,7 @@ void Endpoint::hear_ready(Send& send) {
 void Endpoint::hear_answer(int from, const Frame& frame) {
   if (frame.kind != Frame::Kind::ready) eager_sends_.note_answered(from, frame.number);
   const auto send = find_send(from, frame.number);
-  // It was given up when the answer was on its way, and the other rank has been told.
+  // The send was given up while the answer was on its way, and the other rank has been told.
   if (send == sends_.end()) return;
   if (frame.kind == Frame::Kind::ready) return hear_ready(*send);
   if (frame.kind == Frame::Kind::refuse) {
@@ -243,7 +244,7 @@ void Endpoint::hear_revocation(int from, const Frame& frame) {
     return;
   }
   const auto receive = find_receive(from, frame.number);
-  // This rank has ended it already, and the answer is on its way.
+  // This rank has already ended the receive, and the answer is on its way.
   if (receive == receives_.end()) return;
   receive->from = any_peer;
   if (receive->elements) post(from, Frame::Kind::dropped, frame.number);
@@ -253,7 +254,8 @@ void Endpoint::hear_revocation(int from, const Frame& frame) {
   } else if (closing_) {
     finish(receive->call, any_peer, closed(name_of(*receive), rank_));
   } else if (meet_first(*receive)) {
-    // It waits for another send, as if that one had never been announced: its rank closes.
+    // The receive waits for another send now. It is as if the one that it met had never been
+    // announced, because the rank of that one closes.
     return;
   }
   receives_.erase(receive);
@@ -308,7 +310,7 @@ void Endpoint::close() {
   std::erase_if(sends_, [&](Send& send) {
     if (send.met_at) return false;
     post(send.envelope.peer, Frame::Kind::cancel, send.number);
-    // A receive may have its elements, and the answer be on its way.
+    // The receiver may already have the elements, and its answer may be on its way.
     if (send.eager) send.cancelled_at = now_;
     if (send.eager) return false;
     finish(send.call, send.envelope.peer, closed(name_of(send), rank_));

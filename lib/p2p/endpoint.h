@@ -16,7 +16,7 @@ namespace tutti::p2p {
 
 /// A send or a receive, as this rank calls it.
 struct Envelope {
-  /// The other rank; of a receive also `any_peer`.
+  /// The other rank. For a receive it may be `any_peer`.
   int peer = 0;
   int tag = 0;
   DType dtype = DType::f32;
@@ -26,7 +26,7 @@ struct Envelope {
 };
 constexpr int any_peer = -1;
 
-/// The owner of an Endpoint does these things, in the order given.
+/// An action that the owner of an Endpoint must take. Actions come in their order.
 struct Post {
   Frame frame;
   std::optional<TransferId> with{};  ///< the elements of this call go along
@@ -37,12 +37,12 @@ struct MoveOut {
   int to = 0;
   TransferId call = 0;
 };
-/// Receive the elements of this call, which come next from there.
+/// Receive the elements of this call. They are the next ones that come from that rank.
 struct MoveIn {
   int from = 0;
   TransferId call = 0;
 };
-/// These are the elements of this receive.
+/// Take these elements, which belong to this receive.
 struct Take {
   TransferId call = 0;
   Payload elements;
@@ -50,24 +50,24 @@ struct Take {
 /// The call is over.
 struct TransferDone {
   TransferId call = 0;
-  int peer = any_peer;  ///< where a receive's elements came from
+  int peer = any_peer;  ///< the rank from which a receive's elements came
   std::optional<Error> error{};
 };
 using TransferAction = std::variant<Post, MoveOut, MoveIn, Take, TransferDone>;
 
 /// One rank's side of the protocol by which two ranks pass a tensor: a plain value, driven by one
-/// thread. It has no clock: events happen at the time of the last `pass_time`. After any event,
-/// take the actions.
+/// thread. It has no clock: events happen at the time of the last `pass_time`. After any event, the
+/// owner takes the actions.
 ///
-/// A send is announced to its receiver, and its elements move once a receive of the same tag has
-/// come. Sends and receives between two ranks meet in the order in which they were called. A
-/// receive from any rank takes the send that was announced first. The receiver says when it has
-/// everything, and so each call ends on both ranks.
+/// A rank announces a send to its receiver. The elements move once the receiver has called a
+/// receive of the same tag. Sends and receives between two ranks meet in the order in which they
+/// were called. A receive from any rank takes the send that was announced first. The receiver says
+/// when it has everything, and so each call ends on both ranks.
 ///
-/// The elements of a small send go along with its announcement, if this rank's other elements for
-/// that rank have arrived. The receiver keeps them until a receive comes. Its answer must come
-/// before the sender gives the send up, because otherwise the two calls would end differently. So a
-/// receiver that hears late of such a send first asks whether it still stands.
+/// The elements of a small send go along with its announcement, if all other elements that this
+/// rank has sent to that rank have arrived. The receiver keeps them until a receive comes. Its
+/// answer must come before the sender gives the send up, because otherwise the two calls would end
+/// differently. So a receiver that hears late of such a send first asks whether it still stands.
 ///
 /// A call that is given up keeps its place in that order, and its counterpart ends with the same
 /// error. Otherwise the counterpart would take the elements that were meant for another call. A
@@ -75,36 +75,38 @@ using TransferAction = std::variant<Post, MoveOut, MoveIn, Take, TransferDone>;
 /// was given up ends the next send of its tag, whichever rank makes it.
 class Endpoint {
  public:
-  /// `limit`: how long a call waits for the other rank's, and once they have met, for elements to
-  /// move; for these a minute at least.
+  /// `limit` is how long a call waits for the other rank's call. Once the calls have met, it is
+  /// also how long they wait for elements to move, but then at least a minute.
   Endpoint(int rank, int size, SessionTime limit);
 
-  /// Comes first when time has passed.
+  /// Call this first when time has passed.
   void pass_time(SessionTime now) { now_ = now; }
   void send(TransferId call, const Envelope& envelope);
   void receive(TransferId call, const Envelope& envelope);
-  /// A frame has arrived. Frames of a rank that is gone are late, and mean nothing. Throws
-  /// `internal` for a frame that no endpoint sends. `elements` are those of an eager send, which
-  /// was posted at `posted_after` at the earliest.
+  /// Takes in a frame that has arrived. Frames of a rank that has left are late, and mean nothing.
+  /// Throws `internal` if no endpoint sends such a frame. `elements` are those of an eager send,
+  /// which was posted at `posted_after` at the earliest.
   void hear(int from, const Frame& frame, Payload elements = {}, SessionTime posted_after = {});
-  /// Some elements have moved on to that rank, or come from there.
+  /// Notes that some elements have moved on to that rank, or have come from there.
   void note_sent(int to) { peer(to).sent_at = now_; }
   void note_received(int from) { peer(from).received_at = now_; }
-  /// The elements that `MoveIn` asked for have come.
+  /// Notes that the elements of a `MoveIn` have come.
   void note_arrived(TransferId call);
-  /// The rank has left the store. Call it after `hear` for all that has come from it. If frames may
-  /// still be on their way, call it only for a rank of which nothing was heard: others say `left`.
+  /// Notes that the rank has left the store. Call this after `hear` for everything that has come
+  /// from it. If frames may still be on their way, call it only for a rank from which no frame has
+  /// come: the last frame of another rank is `left`.
   void note_departed(int rank);
-  /// This rank closes its store. Calls that have not met fail with `aborted`, and the others go on.
+  /// Closes this rank's store. Calls that have not met fail with `aborted`, and the others go on.
   /// An eager send ends once its receiver says whether it has met, or after a moment.
   void close();
-  /// `close` was called, every call is over, and the others know it.
+  /// Whether `close` was called, every call is over, and the other ranks know it.
   bool has_left() const { return left_; }
-  /// Gives up the calls that have waited too long. Call it after `hear` for all that has come.
+  /// Gives up the calls that have waited too long. Call this after `hear` for everything that has
+  /// come.
   void give_up_late_calls();
   /// Throws `timeout`, which names the other rank, if calls have met but none of their elements
   /// have moved for that time. Such a call cannot be given up alone, because the elements of the
-  /// next call between the two ranks follow its own. Call it after all `note_sent` and
+  /// next call between the two ranks follow its own. Call this after all `note_sent` and
   /// `note_received`.
   void check_transfers() const;
   /// The time by which to call `give_up_late_calls` and `check_transfers`.
@@ -112,14 +114,14 @@ class Endpoint {
 
   std::vector<TransferAction> take_actions();
 
-  /// A call waits for this rank, or moves to or from it.
+  /// Whether a call waits for this rank, or moves elements to or from it.
   bool needs(int rank) const;
   bool empty() const { return sends_.empty() && receives_.empty(); }
-  /// Whether any frame has come from there. If so, its last one is `left`.
+  /// Whether any frame has come from that rank. If so, its last frame is `left`.
   bool has_heard(int rank) const { return peer(rank).heard; }
-  /// Elements that no receive has taken.
+  /// The bytes of elements that no receive has taken.
   std::size_t kept_bytes() const { return kept_bytes_; }
-  /// For hang dumps: who waits for whom.
+  /// Describes, for the report of a hang, which call waits for which rank.
   std::string describe() const;
 
  private:
@@ -147,20 +149,20 @@ class Endpoint {
     TransferId call = 0;
     Envelope envelope;
     SessionTime since{};
-    int from = any_peer;  ///< whose send it has met
+    int from = any_peer;  ///< the rank whose send it has met
     std::uint64_t number = 0;
     SessionTime met_at{};
-    /// The elements of an eager send that it has met, until the sender says that the send still
-    /// stands.
+    /// The elements of an eager send that this receive has met. They are kept until the sender says
+    /// that the send still stands.
     std::optional<Payload> elements{};
 
     bool has_met() const { return from != any_peer; }
   };
-  /// A send of another rank's that no receive has met.
+  /// A send of another rank that no receive has met.
   struct Arrival {
     int from = 0;
     Frame frame;
-    Payload elements;  ///< of an eager send
+    Payload elements;  ///< those of an eager send
     SessionTime posted_after{};
   };
 
@@ -178,17 +180,19 @@ class Endpoint {
   void hear_go(int from, const Frame& frame);
   void hear_revocation(int from, const Frame& frame);
   Arrival take(const std::deque<Arrival>::iterator& arrival);
-  /// Meets the first arrival that it may take, if there is one. False: the receive is over.
+  /// Lets the receive meet the first arrival that it may take, if there is one. Returns false if
+  /// the receive is over.
   bool meet_first(Receive& receive);
-  /// False: they differ, or it has the elements already, and the receive is over.
+  /// Lets the two meet. Returns false if the receive is over: because the two differ, or because it
+  /// already has the elements.
   bool meet(Receive& receive, Arrival arrival);
-  /// True if its sender cannot have given it up yet.
+  /// Whether the sender cannot have given the send up yet.
   bool is_recent(const Arrival& arrival) const;
   void give(const Receive& receive, int from, std::uint64_t number, Payload elements);
   void give_up(const Send& send);
   /// Ends a receive because the send that it would have met was given up.
   void finish_with(const Receive& receive, int from);
-  /// The time at which it has waited too long for the other call, or for elements to move.
+  /// The time at which the call has waited too long for the other call, or for elements to move.
   SessionTime due(const Send& send) const;
   SessionTime due(const Receive& receive) const;
   void leave_if_done();
@@ -208,7 +212,7 @@ class Endpoint {
   std::deque<Arrival> arrivals_;  ///< in the order of arrival
   std::size_t kept_bytes_ = 0;    ///< with them
   EagerSends eager_sends_;
-  GivenUp given_up_sends_;     ///< to this rank, by others
+  GivenUp given_up_sends_;     ///< sends to this rank that other ranks gave up
   GivenUp given_up_receives_;  ///< by this rank
   bool closing_ = false;
   bool left_ = false;

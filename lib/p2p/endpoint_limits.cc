@@ -1,4 +1,4 @@
-// The part of an endpoint that deals with time: calls that wait for too long.
+// The part of an endpoint that deals with time: it finds calls that wait too long.
 #include <algorithm>
 
 #include "p2p/endpoint.h"
@@ -7,13 +7,14 @@
 namespace tutti::p2p {
 namespace {
 
-/// How long a rank that closes waits to hear whether an eager send has met. A receiver that listens
-/// answers in microseconds; one on another node may not listen for long.
+/// The time that a rank which closes waits to hear whether an eager send has met. A receiver that
+/// listens answers in microseconds. A receiver on another node may not listen for long.
 constexpr SessionTime longest_farewell = std::chrono::seconds(1);
 
 }  // namespace
 
-// The oldest stand first. But of a rank that closes, those that it has taken back end sooner.
+// The oldest calls stand first. But if this rank closes, the sends that it has taken back end
+// sooner.
 void Endpoint::give_up_late_calls() {
   for (auto send = sends_.begin();
        send != sends_.end() && (closing_ || send->since + limit_ <= now_);) {
@@ -45,7 +46,7 @@ void Endpoint::give_up(const Send& send) {
   finish(send.call, to, late(name_of(send), to, "recv", limit_));
 }
 
-// The transfers between two ranks move one after the other, so those that wait for their turn are
+// The transfers between two ranks move one after the other. So those that wait for their turn are
 // as late as the one that moves.
 SessionTime Endpoint::due(const Send& send) const {
   if (send.met_at) return std::max(*send.met_at, peer(send.envelope.peer).sent_at) + stall_limit_;
@@ -61,7 +62,7 @@ SessionTime Endpoint::due(const Receive& receive) const {
 }
 
 void Endpoint::check_transfers() const {
-  // The oldest stand first, and none has met before it was called.
+  // The oldest sends stand first, and none has met before it was called.
   for (const Send& send : sends_) {
     if (send.since + stall_limit_ > now_) break;
     if (send.met_at && due(send) <= now_) {
@@ -79,7 +80,7 @@ void Endpoint::check_transfers() const {
 std::optional<SessionTime> Endpoint::next_tick() const {
   std::optional<SessionTime> next;
   const auto consider = [&](SessionTime due) { next = next ? std::min(*next, due) : due; };
-  // Those behind the first that has not met were called later, so they are due later.
+  // The sends behind the first one that has not met were called later, so they are due later.
   for (const Send& send : sends_) {
     consider(due(send));
     if (!send.met_at && !send.cancelled_at) break;

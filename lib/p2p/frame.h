@@ -8,25 +8,25 @@
 
 namespace tutti::p2p {
 
-/// Names a send or a receive of this rank's.
+/// Names a send or a receive of this rank.
 using TransferId = std::uint64_t;
 
 /// The elements of a small tensor, on their way with a frame.
 using Payload = std::vector<std::byte>;
 
-/// A message of the protocol between two ranks, of a size that divides a ring's. The frames from
-/// one rank to another arrive in order. The elements of tensors travel beside them, those of one
-/// transfer after the other; only those of an eager send come with its frame.
+/// A message of the protocol between two ranks. Its size divides that of a ring. The frames from
+/// one rank to another arrive in order. The elements of tensors travel beside them, one transfer
+/// after the other. Only the elements of an eager send come with its frame.
 struct alignas(32) Frame {
   enum class Kind : std::uint8_t {
     announce,  ///< from the sender: this send waits for a receive
     eager,     ///< from the sender: this send waits for a receive, and its elements are here
-    ready,     ///< from the receiver: a receive has come for it
-    refuse,    ///< from the receiver: one has come that wants `count` elements of `dtype`
+    ready,     ///< from the receiver: a receive has come for this send
+    refuse,    ///< from the receiver: a receive has come that wants `count` elements of `dtype`
     expired,   ///< from the receiver: the receive for it was given up before
     dropped,   ///< from the receiver: no receive gets this eager send, which the sender took back
-    go,        ///< from the sender: its elements come next; of an eager send: they may be taken
-    done,      ///< from the receiver: they have arrived
+    go,        ///< from the sender: its elements come next; those of an eager send may be taken
+    done,      ///< from the receiver: the elements have arrived
     withdraw,  ///< from the sender: no receive came in time
     cancel,    ///< from the sender: it closes its store
     left,      ///< nothing more comes from this rank

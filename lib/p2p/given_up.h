@@ -10,13 +10,13 @@ namespace tutti::p2p {
 /// that comes. They are only counted, by rank and tag.
 class GivenUp {
  public:
-  /// `rank`: the other rank of the call; of a receive also `any_peer`.
+  /// `rank` is the other rank of the call. For a receive it may be `any_peer`.
   void add(int rank, int tag) { ++calls_[{tag, rank}]; }
-  /// Takes one call of this rank and tag. False: there is none.
+  /// Takes one call of this rank and tag. Returns false if there is none.
   bool take(int rank, int tag);
-  /// Takes one call of this tag; its rank. Nothing: there is none.
+  /// Takes one call of this tag, and returns its rank. Returns nothing if there is none.
   std::optional<int> take_of_any(int tag);
-  /// The rank has left the store.
+  /// Forgets the calls of a rank that has left the store.
   void forget(int rank);
 
  private:

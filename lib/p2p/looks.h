@@ -4,20 +4,21 @@
 
 namespace tutti::p2p {
 
-/// Since the start of the session.
+/// The time since the start of the session.
 using SessionTime = std::chrono::nanoseconds;
 
-/// Keeps the times at which a rank has looked for frames, and so knows how old a frame can be that
-/// it finds.
+/// Keeps the times at which a rank has looked for frames. So it knows how old a frame can be that
+/// the rank finds.
 class Looks {
  public:
-  /// `settling`: how long it may take until looks have brought in all that was there before.
+  /// `settling` is how long it may take until looks have brought in everything that was there
+  /// before.
   explicit Looks(SessionTime settling) : settling_(settling) {}
 
   void add(SessionTime now) {
     if (now >= newer_ + settling_) older_ = std::exchange(newer_, now);
   }
-  /// No frame that is found now was posted much before this.
+  /// A frame that is found now was not posted much before this time.
   SessionTime before() const { return older_; }
 
  private:

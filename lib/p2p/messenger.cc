@@ -9,7 +9,7 @@
 namespace tutti::p2p {
 namespace {
 
-/// How long the network may take to bring in what has come while this rank did not look. It is a
+/// How long the network may take to bring in frames that came while this rank did not look. It is a
 /// small part of a short time limit.
 SessionTime settling(SessionTime limit) {
   return std::min<SessionTime>(std::chrono::seconds(1), limit / 8);
@@ -78,7 +78,8 @@ bool Messenger::step(SessionTime now) {
   const bool idle = empty() && !closing_ && !(remote_ && remote_->is_sending());
   if (idle && !node_.has_work()) return false;
   endpoint_.pass_time(now);
-  // Before the frames are read: what a rank of this node posted before it left is then there.
+  // This comes before the frames are read. So all frames that a rank of this node posted before it
+  // left are there.
   find_departures();
   news_.clear();
   bool moved = node_.step(news_);
@@ -111,14 +112,14 @@ void Messenger::hear() {
   for (const int rank : news_.received_from) endpoint_.note_received(rank);
   for (const TransferId call : news_.arrived) endpoint_.note_arrived(call);
   for (const int rank : departed_) {
-    // Frames of another node may still be on their way, and `left` is the last of them.
+    // Frames of another node may still be on their way. `left` is the last of them.
     if (!is_here(rank) && endpoint_.has_heard(rank)) continue;
     endpoint_.note_departed(rank);
     if (is_here(rank)) node_.forget(rank);
   }
 }
 
-// A rank that has left took back its sends before.
+// A rank that has left had taken its sends back before.
 SessionTime Messenger::posted_after(int from) const {
   if (std::find(departed_.begin(), departed_.end(), from) != departed_.end()) {
     return SessionTime::min();

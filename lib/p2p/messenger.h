@@ -16,42 +16,45 @@
 
 namespace tutti::p2p {
 
-/// Passes tensors between pairs of ranks: carries out the endpoint's actions over the carriers. One
-/// thread at a time uses it. No function blocks.
+/// Passes tensors between pairs of ranks. It carries out the endpoint's actions by means of the
+/// carriers. One thread at a time uses it. Nothing blocks.
 class Messenger {
  public:
-  /// Whether a rank closes its store: everything that it ever posted on this node is there.
+  /// Says whether a rank closes its store. If so, everything that it ever posted on this node is
+  /// there.
   using IsClosing = std::function<bool(int rank)>;
 
-  /// `limit`: how long a call waits for the other rank's. The references outlive the messenger.
+  /// `limit` is how long a call waits for the other rank's call. The references outlive the
+  /// messenger.
   Messenger(const topology::Topology& topology, SessionTime limit, PairMemory& memory,
             const BetweenNodes& between_nodes, IsClosing is_closing);
 
-  /// Call it before a send or a receive. `rank` may be `any_peer`. Throws `internal` if there is no
-  /// memory for the rings or buffers.
+  /// Call this before a send or a receive. `rank` may be `any_peer`. Throws `internal` if there is
+  /// no memory for the rings or buffers.
   void open(int rank, Carrier::Use use);
-  /// The memory stays until the call is over, or until nobody calls `step` any more.
+  /// The memory must stay valid until the call is over, or until nobody calls `step` any more.
   void send(SessionTime now, TransferId call, const Envelope& envelope,
             std::span<const std::byte> data);
   void receive(SessionTime now, TransferId call, const Envelope& envelope,
                std::span<std::byte> data);
   /// See Endpoint::close.
   void close(SessionTime now);
-  /// `close` was called, every call is over, and the others can see it.
+  /// Whether `close` was called, every call is over, and the other ranks can see it.
   bool has_left() const { return endpoint_.has_left() && !node_.has_outbox(); }
 
-  /// Looks at everything that may have changed. True: something moved. Throws `timeout` when the
-  /// elements of a call have stopped moving, see Endpoint::check_transfers: the store must end.
+  /// Looks at everything that may have changed. Returns true if something moved. Throws `timeout`
+  /// if the elements of a call have stopped moving (see Endpoint::check_transfers). Then the store
+  /// must end.
   bool step(SessionTime now);
   /// The calls that have ended since the last call of this function.
   std::vector<TransferDone> take_finished() { return std::exchange(finished_, {}); }
 
   bool empty() const { return data_.empty(); }
-  /// Elements are on their way: somebody must go on with `step`.
+  /// Whether elements are on their way, so that somebody must go on calling `step`.
   bool is_moving() const { return node_.is_moving() || (remote_ && remote_->is_moving()); }
-  /// Elements are on their way between nodes.
+  /// Whether elements are on their way between nodes.
   bool is_moving_between_nodes() const { return remote_ && remote_->is_moving(); }
-  /// Something is awaited that rings no bell.
+  /// Whether it waits for something that rings no bell.
   bool is_polling() const { return remote_ && (waits_between_nodes_ > 0 || remote_->is_sending()); }
   std::optional<SessionTime> next_tick() const { return endpoint_.next_tick(); }
   std::size_t buffer_bytes() const;
@@ -60,7 +63,7 @@ class Messenger {
 
  private:
   struct Data {
-    std::span<std::byte> memory;  ///< of a send: only read
+    std::span<std::byte> memory;  ///< the memory of a send is only read
     bool between_nodes = false;
   };
 
@@ -69,7 +72,7 @@ class Messenger {
   void keep(TransferId call, int peer, std::span<std::byte> memory);
   void find_departures();
   void hear();
-  /// The time when an eager send of that rank's was made, at the earliest.
+  /// The earliest time at which that rank can have made an eager send.
   SessionTime posted_after(int from) const;
   bool apply();
   void apply(const Post& action);

@@ -13,8 +13,8 @@ namespace {
 /// The communicator's other messages have lower tags, and every MPI has tags up to the last one.
 constexpr int first_tag = 64;
 constexpr int stores_with_tags = 8192;
-/// Elements travel in pieces of some messages. Two are under way at once in each direction: while
-/// one is copied, the link carries the other.
+/// Elements travel in pieces of several messages. Two pieces are under way at once in each
+/// direction: while one is copied, the link carries the other.
 constexpr std::size_t piece_bytes = 4 * mpi::message_bytes;
 constexpr std::size_t most_pieces = 2;
 
@@ -187,7 +187,7 @@ bool MpiCarrier::move_in(int from, Peer& peer, News& news) {
     note_arrived(peer, news);
   }
   if (moved) news.received_from.push_back(from);
-  // Transfers come one after the other, so only the last that was asked for may lack something.
+  // Transfers come one after the other, so only the one that was asked for last may be incomplete.
   for (Incoming& next : peer.coming) {
     while (!next.rest.empty() && peer.in.size() < most_pieces) {
       const auto into = next.rest.first(std::min(next.rest.size(), piece_bytes));

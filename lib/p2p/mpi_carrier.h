@@ -11,24 +11,24 @@
 
 namespace tutti::p2p {
 
-/// The place of a store's messages between nodes.
+/// The communicator and tags of a store's messages between nodes.
 struct BetweenNodes {
-  /// Null on one node. It outlives all stores of these ranks.
+  /// Null if there is one node. It outlives all stores of these ranks.
   const mpi::Communicator* communicator = nullptr;
-  /// The store's number among those of these ranks. It chooses the tags: what is on its way when a
-  /// store closes reaches no later store.
+  /// The store's number among those of these ranks. It chooses the tags. So messages that are on
+  /// their way when a store closes reach no later store.
   int store = 0;
 };
 
-/// Carries frames and elements between ranks of different nodes. The elements of an eager send are
-/// in one message with its frame.
-/// Elements pass through buffers of its own, so that MPI never touches a tensor whose call has
-/// ended with an error. Nothing rings a bell: whoever waits for something calls `step`.
+/// Carries frames and elements between ranks of different nodes. One message holds the frame of an
+/// eager send and its elements. Elements pass through buffers of the carrier, so that MPI never
+/// touches a tensor whose call has ended with an error. Nothing rings a bell: a thread that waits
+/// for something calls `step`.
 class MpiCarrier final : public Carrier {
  public:
   explicit MpiCarrier(const BetweenNodes& where);
 
-  /// From now on a receive for a frame of that rank is posted.
+  /// Posts a receive for a frame of that rank, from now on.
   void open(int rank, Use use) override;
   void post(int to, const Frame& frame, std::span<const std::byte> elements) override;
   void send(int to, std::span<const std::byte> data) override;
@@ -36,9 +36,9 @@ class MpiCarrier final : public Carrier {
   bool step(News& news) override;
   std::size_t buffer_bytes() const override;
 
-  /// Something is on its way, so MPI must be called.
+  /// Whether something is on its way, so that MPI must be called.
   bool is_sending() const { return sending_ > 0; }
-  /// Elements come or go.
+  /// Whether elements come or go.
   bool is_moving() const { return moving_ > 0; }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 

@@ -9,7 +9,7 @@
 namespace tutti::p2p {
 namespace {
 
-/// How much of one transfer moves in a step.
+/// How many bytes of one transfer move in a step.
 constexpr std::size_t bytes_a_step = std::size_t{64} << 10;
 
 }  // namespace
@@ -31,7 +31,7 @@ void NodeCarrier::open(int rank, Use use) {
 
 void NodeCarrier::post(int to, const Frame& frame, std::span<const std::byte> elements) {
   const int at = local(to);
-  // First: whoever finds the frame finds them.
+  // The elements are written first, so that a rank that finds the frame also finds them.
   const std::size_t written = elements.empty() ? 0 : memory_.data(me_, at).write(elements);
   base::check(written == elements.size(), "a ring of elements has room for those of eager sends");
   peers_[static_cast<std::size_t>(at)].outbox.push_back(frame);
@@ -78,7 +78,7 @@ bool NodeCarrier::flush_frames(int to) {
   net::ByteRing ring = memory_.frames(me_, to);
   bool moved = false;
   while (!outbox.empty()) {
-    // A ring has room for a whole frame or for nothing.
+    // A ring has room for a whole frame or for none.
     if (ring.write(std::as_bytes(std::span(&outbox.front(), 1))) == 0) {
       if (ring.ask_for_room()) break;
       continue;

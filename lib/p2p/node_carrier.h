@@ -11,10 +11,10 @@
 namespace tutti::p2p {
 
 /// Carries frames and elements between the ranks of one node, through memory that they share. A
-/// rank that has left something rings the other's doorbell.
+/// rank that has left data for another one rings the doorbell of that rank.
 class NodeCarrier final : public Carrier {
  public:
-  /// `ranks`: of the node, by local index. `memory` outlives the carrier.
+  /// `ranks` holds those of the node, by local index. `memory` outlives the carrier.
   NodeCarrier(std::vector<int> ranks, PairMemory& memory);
 
   void open(int rank, Use use) override;
@@ -24,15 +24,15 @@ class NodeCarrier final : public Carrier {
   bool step(News& news) override;
   std::size_t buffer_bytes() const override;
 
-  /// The rank has left: frames and elements for it are dropped.
+  /// Notes that the rank has left: frames and elements for it are dropped.
   void forget(int rank);
-  /// Frames wait for room.
+  /// Whether frames wait for room.
   bool has_outbox() const { return waiting_frames_ > 0; }
-  /// `step` has something to do.
+  /// Whether `step` has something to do.
   bool has_work() const {
     return waiting_frames_ > 0 || transfers_ > 0 || memory_.mail() != seen_mail_;
   }
-  /// Elements come or go.
+  /// Whether elements come or go.
   bool is_moving() const { return transfers_ > 0; }
 
  private:

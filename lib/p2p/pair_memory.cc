@@ -17,8 +17,8 @@ std::size_t pairs(int local_size) {
 
 }  // namespace
 
-// Layout: a mail word for each rank, then two cursors for each pair, then on whole pages two rings
-// for each pair.
+// The layout is: a mail word for each rank, then two cursors for each pair, and then, on whole
+// pages, two rings for each pair.
 std::size_t PairMemory::head_bytes(int local_size) {
   return base::whole_pages(static_cast<std::size_t>(local_size) * sizeof(Mail) +
                            pairs(local_size) * sizeof(Cursors));

@@ -25,7 +25,8 @@ std::string text_of_receive(int rank, const Envelope& envelope, int from) {
 }
 
 Error mismatch(const std::string& call, int rank, int other, const std::string& did) {
-  // As in every mismatch, the rank that said something else than the lowest one.
+  // As in every mismatch, the error lists the rank whose value differs from that of the lowest
+  // rank.
   return {ErrorCode::mismatch,
           fmt::format("{}: rank {} {}; give both calls the same dtype and number of elements", call,
                       other, did),

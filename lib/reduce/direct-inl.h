@@ -1,6 +1,5 @@
-// The reduction loops, for certain numbers of sources and for any number. Compiled once for each
-// SIMD level.
-// The guard flips with every level, as Highway's foreach_target.h asks.
+// The reduction loops, for certain numbers of sources and for any number. They are compiled once
+// for each SIMD level. The guard flips with every level, as Highway's foreach_target.h requires.
 #if defined(TUTTI_REDUCE_DIRECT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_DIRECT_INL_H_
 #undef TUTTI_REDUCE_DIRECT_INL_H_
@@ -112,8 +111,8 @@ class Fold {
       }
       hn::Store(v, d, partial[depth++].elements);
     }
-    // The sources that fill no group of 8 are the rightmost subtree. From there the subtrees are
-    // merged from right to left.
+    // The sources that do not fill a group of 8 are the rightmost subtree. From there the subtrees
+    // are merged from right to left.
     const Sources rest = sources.last(sources.size() % 8);
     V v = rest.empty() ? hn::Load(d, partial[--depth].elements) : below_8(rest, i, load);
     while (depth > 0) {
@@ -166,8 +165,8 @@ class Fold {
   }
 };
 
-/// Finishes the tree's value and writes it: divides it for averages, gives all NaNs one form and
-/// converts to Out's bits.
+/// Finishes the tree's value and writes it: divides it for averages, gives all NaNs one form, and
+/// converts it to Out's bits.
 template <class Out>
 class Result {
   using Acc = typename Out::Acc;
@@ -198,8 +197,8 @@ class Result {
     std::memcpy(at(i), buffer.elements, count * sizeof(Bits));
   }
 
-  /// Elements from `dst` to the next boundary of a vector. It is a whole vector if `dst` lies on a
-  /// boundary, or if no number of elements leads to one.
+  /// The number of elements from `dst` to the next boundary of a vector. It is a whole vector if
+  /// `dst` lies on a boundary, or if no number of elements leads to one.
   HWY_INLINE std::size_t to_boundary() const {
     const std::size_t lanes = hn::Lanes(D());
     return lanes - (has_boundary() ? address() % (lanes * sizeof(Bits)) / sizeof(Bits) : 0);
@@ -246,7 +245,7 @@ class Tree {
   }
 
  private:
-  std::array<const void*, n> sources_;  // a copy: no store through `dst` can change it
+  std::array<const void*, n> sources_;  // a copy, so that no store through `dst` can change it
 };
 
 template <class In, class Op>
@@ -262,8 +261,8 @@ class Tree<In, Op, 0> {
 };
 
 /// The first and the last vector may overlap their neighbours, or be the only ones. They are
-/// computed before anything is stored, since `dst` may be a source, and stored last. Where vectors
-/// overlap, their bits are the same.
+/// computed before anything is stored, because `dst` may be a source, and stored last. Where
+/// vectors overlap, their bits are the same.
 template <class In, class Out, class Op, std::size_t n>
 void loop(Sources sources, void* dst, std::size_t count, Epilogue finish) {
   const std::size_t lanes = hn::Lanes(hn::ScalableTag<typename In::Acc>());

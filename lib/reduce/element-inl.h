@@ -1,6 +1,5 @@
-// Converts elements in memory to vectors for arithmetic, and back. Compiled once for each SIMD
-// level.
-// The guard flips with every level, as Highway's foreach_target.h asks.
+// Converts elements in memory to vectors for arithmetic, and back. This is compiled once for each
+// SIMD level. The guard flips with every level, as Highway's foreach_target.h requires.
 #if defined(TUTTI_REDUCE_ELEMENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_ELEMENT_INL_H_
 #undef TUTTI_REDUCE_ELEMENT_INL_H_
@@ -40,9 +39,9 @@ struct BFloat16 {
     const hn::RebindToUnsigned<D> du;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
   }
-  /// Rounds to the nearest even in integer arithmetic, for the instructions for it flush denormals.
-  /// The only NaN that comes here is the quiet one without payload, which stays a NaN when it is
-  /// rounded.
+  /// Rounds to the nearest even in integer arithmetic, because the instructions for it flush
+  /// denormals. The only NaN that comes here is the quiet one without payload. It stays a NaN when
+  /// it is rounded.
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE auto encode(D /*d*/, V v) {
     const hn::RebindToUnsigned<D> du;

@@ -16,16 +16,16 @@ enum class Code : std::uint8_t {
   two_bits,
 };
 
-/// How many words `count` elements take.
+/// The number of words that `count` elements take.
 constexpr std::size_t words_for(Code code, std::size_t count) {
   const std::size_t in_word = code == Code::one_bit ? 32 : 16;
   return (count + in_word - 1) / in_word;
 }
 
-/// Adds the gradient to the residual, subtracts the sent values from it, and writes these into
-/// `words_for(code, count)` words. Element i stands at bit i of the words, or at bits 2i and 2i+1;
-/// the last word is filled up with zeros. Returns false if an element is not finite, which one bit
-/// cannot send; then nothing has changed.
+/// Adds the gradient to the residual, subtracts the sent values from it, and writes the sent values
+/// into `words_for(code, count)` words. Element i is at bit i of the words, or at bits 2i and 2i+1.
+/// The last word is filled up with zeros. Returns false if an element is not finite and the code is
+/// one bit, which cannot send it; then nothing has changed.
 bool quantise(Code code, float threshold, std::span<const float> gradient, float* residual,
               std::uint32_t* words);
 

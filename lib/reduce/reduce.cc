@@ -93,7 +93,7 @@ void reduce(const Kernel& kernel, std::span<const void* const> sources, void* ds
             std::size_t count, bool streaming) {
   const bool average = kernel.op == ReduceOp::average && kernel.divisor != 1;
   const bool copies = sources.size() == 1 && kernel.in == kernel.out && !average;
-  // A plain copy does not interpret the elements, whose dtype may be one that is never added.
+  // A plain copy does not interpret the elements. Their dtype may be one that is never added.
   const Direct loop = copies ? find_sum(DType::u8, DType::u8, 1)
                              : find(kernel.op, kernel.in, kernel.out, sources.size());
   if (sources.empty() || loop == nullptr) {

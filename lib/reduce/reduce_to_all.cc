@@ -18,8 +18,8 @@ namespace tutti::reduce::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// A memcpy that also prefetches as many bytes from `ahead`, unless that is null. `streaming`: it
-/// uses non-temporal stores; `to` must then begin a cache line.
+/// Does the same as memcpy, and prefetches as many bytes from `ahead`, unless that is null.
+/// `streaming` uses non-temporal stores; then `to` must begin a cache line.
 void copy_asking(std::uint8_t* HWY_RESTRICT to, const std::uint8_t* HWY_RESTRICT from,
                  std::size_t bytes, const std::uint8_t* ahead, bool streaming) {
   constexpr std::size_t line = base::cache_line;
@@ -56,15 +56,15 @@ HWY_EXPORT(find_copy_asking);
 
 namespace {
 
-/// Small, so that reads and writes alternate quickly, and prefetched lines are still in the cache
-/// when they are used.
+/// A block is small, so that reads and writes alternate quickly, and prefetched lines are still in
+/// the cache when they are used.
 constexpr std::size_t block_bytes = 1024;
 
 std::size_t into_line(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % base::cache_line;
 }
 
-/// Elements before the first that begins a cache line; 0 if none does.
+/// The number of elements before the first one that begins a cache line; 0 if none does.
 std::size_t before_line(const void* address, std::size_t width) {
   const std::size_t bytes = (base::cache_line - into_line(address)) % base::cache_line;
   return bytes % width == 0 ? bytes / width : 0;

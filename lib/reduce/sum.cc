@@ -1,4 +1,4 @@
-// Compiled once for each SIMD level: foreach_target.h includes this file again and again.
+// This file is compiled once for each SIMD level: foreach_target.h includes it again and again.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reduce/sum.cc"
 #include <hwy/foreach_target.h>

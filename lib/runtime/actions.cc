@@ -1,4 +1,4 @@
-// The part of the executor that carries out the participant's actions.
+// This part of the executor carries out the participant's actions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tutti::runtime {
 
 namespace {
 
-/// Completes the batch of an all_to_all, whose only part is this one, of that call.
+/// Completes the batch of an all_to_all. This part is the only one of the batch and of the call.
 void share_out(collective::Batch& batch, const coordinator::LocalPart& part, const TensorCall& call,
                int ranks) {
   batch.shares = {call.counts, ranks, part.whole, {part.begin, part.begin + part.count}};
@@ -32,7 +32,8 @@ bool Executor::apply_actions() {
   bool any = false;
   owes_actions_ = false;
   std::vector<coordinator::Action> actions = std::exchange(actions_, {});
-  // An action can cause more: a finished call's callback submits, a gate closes.
+  // An action can cause further ones: the callback of a finished call submits a call, or a gate
+  // closes.
   for (;;) {
     actions = participant_.take_actions(std::move(actions));
     if (actions.empty()) break;
@@ -46,7 +47,7 @@ bool Executor::apply_actions() {
   return any;
 }
 
-// All in one call, for each locks the inbox.
+// Releases all calls at once, because each release locks the inbox.
 void Executor::release_finished(const std::vector<coordinator::Action>& actions) {
   released_.clear();
   for (const coordinator::Action& action : actions) {
@@ -116,7 +117,7 @@ void Executor::apply(coordinator::DepartDone& action) {
 
 void Executor::apply(coordinator::PeerLost& action) {
   lost_.store(true, std::memory_order_release);
-  // The job is over for all ranks: this rank's own end need not be noticed as a loss.
+  // The job is over for all ranks, so they need not take this rank's own end for a loss.
   control_.announce_departed();
   const std::string message = action.message + peer_flight_text();
   loss_log_.write(action.rank, message);
@@ -197,7 +198,7 @@ void Executor::point_to_tensors(RunningBatch& running) {
     if (part.call == 0) continue;
     const TensorCall& call = calls_.at(part.call);
     running.batch.whole_bytes += call.signature.shape.count() * width;
-    // The one part of a sharded batch, or of an all_to_all, is the whole tensor.
+    // The only part of a sharded batch or of an all_to_all is the whole tensor.
     const bool whole = running.batch.is_sharded() || running.batch.is_all_to_all();
     const std::size_t begin = whole ? 0 : part.begin * width;
     const auto at = [&](const Tensor& tensor) { return tensor.as<std::byte>() + begin; };
@@ -217,8 +218,8 @@ void Executor::lay_out_parts(RunningBatch& running) const {
     const bool mine = part.call != 0;
     const std::size_t ins = mine ? calls_.at(part.call).ins.size() : 0;
     const std::size_t outs = mine ? calls_.at(part.call).outs.size() : 0;
-    // Filled in place: if it were built first and then copied in, the copy would wait for its
-    // stores.
+    // The part is built in place. If it were built first and then copied, the copy would wait for
+    // the stores of the first.
     collective::TensorPart& tensor_part = parts.emplace_back();
     tensor_part.ins = {in, ins};
     tensor_part.outs = {out, outs};

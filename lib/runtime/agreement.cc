@@ -14,7 +14,7 @@
 namespace tutti::runtime {
 namespace {
 
-/// "0-2, 5" out of {0, 1, 2, 5}.
+/// Returns "0-2, 5" for {0, 1, 2, 5}.
 std::string ranges(const std::vector<int>& ranks) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {
@@ -27,7 +27,7 @@ std::string ranges(const std::vector<int>& ranks) {
   return text;
 }
 
-/// The text of a rank of another version may not even be JSON.
+/// The text of a rank with another version of tutti may not even be JSON.
 Facts unpack(const std::string& packed, std::size_t rank) {
   try {
     return nlohmann::json::parse(packed).get<Facts>();
@@ -70,7 +70,7 @@ void check_equal(const Facts& mine, const std::vector<std::string>& everyone) {
   all.reserve(everyone.size());
   for (const std::string& packed : everyone) all.push_back(unpack(packed, all.size()));
   std::string differences;
-  std::set<int> others;  // that differ from rank 0 in something
+  std::set<int> others;  // the ranks that differ from rank 0 in something
   for (std::size_t fact = 0; fact < mine.size(); ++fact) {
     std::map<std::string, std::vector<int>> said;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {

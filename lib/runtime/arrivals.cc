@@ -1,4 +1,4 @@
-// The part of the executor that takes what arrives: calls, messages, and the news of a lost rank.
+// This part of the executor takes in calls, messages and the news of a lost rank.
 #include <exception>
 #include <utility>
 
@@ -62,7 +62,8 @@ bool Executor::take_loss() {
   if (!loss) return false;
   loss_told_ = true;
   participant_.note_lost(loss->rank, loss->reason);
-  // At once, so that the next submission finds the store dead.
+  // The actions are carried out at once, so that the next submission finds that the store has
+  // ended.
   apply_actions();
   return true;
 }

@@ -14,7 +14,7 @@ namespace tutti::runtime {
 
 namespace {
 
-/// Equal on all ranks for equal numbers; each number changes all bits.
+/// A hash of the numbers. Each number changes all of its bits.
 std::uint64_t hash_of(std::span<const std::size_t> numbers) {
   std::uint64_t hash = 0;
   for (const std::size_t number : numbers) {
@@ -26,7 +26,7 @@ std::uint64_t hash_of(std::span<const std::size_t> numbers) {
   return hash;
 }
 
-/// The elements of the rank that sends or receives most.
+/// The number of elements of the rank that sends or receives most.
 std::size_t busiest(std::span<const std::size_t> counts, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   std::size_t most = 0;
@@ -69,7 +69,7 @@ void TensorCall::drop_tensors() {
 }
 
 void CallList::resize(std::size_t count) {
-  // Room for the greatest length that shares this pool's lists, so that no list grows later.
+  // Reserves room for the longest list of this pool's length class, so that no list grows later.
   const std::size_t room = (std::size_t{1} << std::bit_width(count)) - 1;
   if (memory_.size() < room) memory_.resize(room);
   calls = {memory_.data(), count};
@@ -91,13 +91,14 @@ std::string CallList::describe() const {
   return fmt::format("{} and {} more key{}", first, more, more == 1 ? "" : "s");
 }
 
-/// An allocator that puts a shared_ptr's control block into the list that it points to. The block
-/// is freed last, so freeing it returns the list to its pool.
+/// An allocator that puts a shared_ptr's control block into the list to which the pointer points.
+/// The block is freed last, and that returns the list to its pool.
 struct CallPool::Counts {
-  /// The deleter: runs when the last Pending and the executor have released the list.
+  /// The deleter. It runs when the last Pending and the executor have released the list.
   struct End {
     void operator()(CallList* list) const {
-      // They go back to a pool that the completion's stream order may be the last to hold.
+      // Resetting the events returns them to a pool. The completion's stream order may be the last
+      // owner of that pool.
       for (TensorCall& call : list->calls) call.ready.reset();
       list->completion.reset();
       for (TensorCall& call : list->calls) call.drop_tensors();

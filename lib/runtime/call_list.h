@@ -24,23 +24,25 @@ struct TensorCall : coordinator::Call {
   std::uint32_t key_number = 0;  ///< the inbox's number of the key
   Values ins;                    ///< one a device; broadcast: only at the root
   Values outs;
-  /// all_to_all only: elements, by sender and then by receiver.
+  /// Only for all_to_all: the number of elements for each pair of ranks, ordered by sender and then
+  /// by receiver.
   std::vector<std::size_t> counts;
-  /// Tensors on a GPU: their contents are there, and they may be written, from this event on.
+  /// Only for tensors on a GPU: once this event has happened, the tensors' contents are there, and
+  /// the tensors may be written.
   std::shared_ptr<const cuda::Event> ready;
 
-  /// A tensor came with a deleter of the program's that may block, or call the store.
+  /// Whether a tensor has a deleter of the program's, which may block or call the store.
   bool has_foreign_deleter() const;
   void drop_tensors();
-  /// Sets the matrix of an all_to_all among so many ranks, and its hash and length in the
+  /// Sets the matrix of an all_to_all of this many ranks. Also sets the hash and the length in the
   /// signature.
   void set_counts(std::span<const std::size_t> matrix, int ranks);
 };
 
 class CallPool;
 
-/// The tensor calls of one method call of the user's, and the Completion that its Pendings share.
-/// The `TensorCall`s do not move in memory until all of them are done.
+/// The tensor calls of one method call of the user's, and the Completion that the call's Pendings
+/// share. The `TensorCall`s keep their addresses until all of them are done.
 class CallList {
  public:
   CallList() = default;
@@ -51,14 +53,14 @@ class CallList {
   std::span<TensorCall> calls;
   std::size_t begun = 0;                ///< calls that the executor has taken over
   base::Clock::time_point submitted{};  ///< for the timeline, if there is one
-  /// One part for each call. Set by `open`.
+  /// Has one part for each call. `open` sets it.
   std::optional<base::Completion> completion;
 
-  /// `verb`, a literal, names the call in messages. `order`: for outputs on a GPU.
+  /// `verb` is a literal that names the call in messages. `order` is for outputs on a GPU.
   void open(std::string_view verb, std::weak_ptr<base::Driver> driver,
             std::shared_ptr<const base::StreamOrder> order = nullptr);
   std::string_view verb() const { return verb_; }
-  /// "pushpull of 'fc1_weight'", "pushpull of 3 and 159 more keys".
+  /// Describes the calls: "pushpull of 'fc1_weight'", "pushpull of 3 and 159 more keys".
   std::string describe() const;
 
  private:
@@ -75,21 +77,21 @@ class CallList {
   alignas(std::max_align_t) std::array<std::byte, 64> counts_;
 };
 
-/// A pool of call lists, which keep the memory they have allocated, so that steps that repeat
-/// allocate nothing. Lists are pooled by length, in powers of two. Thread-safe. Every list keeps
-/// the pool alive.
+/// A pool of call lists. The lists keep their memory, so that repeated steps allocate nothing. The
+/// pool groups lists by length, in powers of two. Thread-safe. Every list keeps the pool alive.
 class CallPool : public std::enable_shared_from_this<CallPool> {
  public:
-  /// The most bytes held for each key that was in flight at once, in lists of one length class: 2^n
-  /// to 2^(n+1) - 1 keys.
+  /// The most bytes that the pool holds for each key in flight at once, in the lists of one length
+  /// class: 2^n to 2^(n+1) - 1 keys.
   static constexpr std::size_t bytes_per_key = 1472;
 
-  /// The calls have arbitrary contents, but no tensors; `completion` is empty.
+  /// Takes a list of `count` calls. The calls have arbitrary contents, but no tensors. `completion`
+  /// is empty.
   std::shared_ptr<CallList> take(std::size_t count);
-  /// Gives back the memory of the lists that are not in use.
+  /// Frees the memory of the lists that are not in use.
   void drop_spares();
-  /// Bytes of all lists, in use or not. Not counted: long strings in keys, and lists of several
-  /// devices' tensors.
+  /// The bytes of all lists, in use or not. Long strings in keys and lists of several devices'
+  /// tensors do not count.
   std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:

@@ -13,8 +13,8 @@
 
 namespace tutti::runtime {
 
-/// The tensor calls in flight, by id. An id is reused once its call is over, so that steps that
-/// repeat allocate nothing here.
+/// The tensor calls in flight, by id. An id is used again once its call is over, so that repeated
+/// steps allocate nothing here.
 class CallTable {
  public:
   struct Entry {
@@ -49,14 +49,14 @@ class CallTable {
   }
   bool empty() const { return free_.size() == entries_.size(); }
 
-  /// Calls `visit(entry)` for each, in any order.
+  /// Calls `visit` with each entry, in any order.
   template <typename Visit>
   void for_each(const Visit& visit) const {
     for (const Entry& entry : entries_) {
       if (entry.call != nullptr) visit(entry);
     }
   }
-  /// In the order of submission.
+  /// The entries in the order of submission.
   std::vector<Entry> in_order() const {
     std::vector<Entry> entries;
     std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(entries),

@@ -38,11 +38,9 @@ std::vector<Choice> choices_of(const topology::Topology& topology,
     choices.push_back(
         {"small sums", tuning.sums_together ? "by whoever runs" : "by every rank", ranks});
   }
-  if (tuning.halves_up_to > 0) {
-    choices.push_back({"sums by halves",
-                       fmt::format("from {} to {}", base::bytes_text(tuning.halves_from),
-                                   base::bytes_text(tuning.halves_up_to)),
-                       ranks});
+  if (tuning.half_bytes > 0) {
+    choices.push_back(
+        {"sums by halves", fmt::format("from {} on", base::bytes_text(tuning.halves_from)), ranks});
   }
   if (!options.fusion_bytes) {
     choices.push_back({"fusion threshold", base::bytes_text(protocol.host.fusion_bytes), nodes});

@@ -9,8 +9,9 @@
 
 namespace tutti::runtime {
 
-/// Connects the coordinator to rank 0's control plane: decodes messages and encodes the answers.
-/// `tutti-coord` owns it and destroys it, because the tables are in that thread's part of the heap.
+/// Connects the coordinator to rank 0's control plane: decodes messages, and encodes the answers.
+/// `tutti-coord` owns it. That thread also destroys it, because its tables are in that thread's
+/// part of the heap.
 class CoordinatorResponder : public control::Responder {
  public:
   CoordinatorResponder(int size, const coordinator::Settings& settings);

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// After which two ranks that each wait for the other one's store will hardly ever meet.
+/// After this time two ranks that each wait for the other one's store will hardly ever meet.
 constexpr auto soon = 2s;
 
 std::string text_of(const control::Creation& creation) {
@@ -110,7 +110,8 @@ void Creating::look() {
 
 std::vector<int> Creating::late() const {
   std::vector<int> late;
-  std::vector<int> gave_up;  // they have waited as this one has
+  // The ranks that have given up this store, because they waited like this one.
+  std::vector<int> gave_up;
   const int size = mine_.ranks.empty() ? presence_->size() : static_cast<int>(mine_.ranks.size());
   for (int rank = 0; rank < size; ++rank) {
     const int in_job = mine_.ranks.empty() ? rank : mine_.ranks[static_cast<std::size_t>(rank)];
@@ -126,7 +127,7 @@ void Creating::wait_for_machine(std::chrono::milliseconds limit,
   base::Doorbell never;
   std::vector<int> missing = others();
   for (;;) {
-    // One at a time: each look opens a file.
+    // Looks at one rank at a time, because each look opens a file.
     while (!missing.empty() && !is_late(missing.back())) missing.pop_back();
     if (missing.empty()) return;
     const auto now = base::Clock::now();

@@ -12,7 +12,8 @@
 namespace tutti::runtime {
 namespace {
 
-/// How long the end of a store waits for copies that were under way when it failed.
+/// The time for which the end of a store waits for copies that were under way when the store
+/// failed.
 constexpr auto longest_drain = std::chrono::seconds(2);
 
 bool is_on_gpu(const TensorCall& call) {
@@ -23,7 +24,7 @@ const Tensor& any_tensor(const TensorCall& call) {
   return call.ins.empty() ? call.outs[0] : call.ins[0];
 }
 
-/// The program's current device, or else the tensor's.
+/// The program's current device if there is one, and otherwise the tensor's.
 int ordinal_for(const TensorCall& call) {
   return cuda::current_gpu().value_or(any_tensor(call).device().index);
 }
@@ -82,7 +83,8 @@ std::shared_ptr<OpenedGpu> DeviceSide::opened_for(const TensorCall& call) {
   const base::Lock lock(opening_);
   if (closed_) throw Error(ErrorCode::aborted, "the store is closed", {.key = call.key});
   if (owned_ == nullptr) {
-    // An ordinal that there is not is refused before memory is reserved.
+    // The GPU is opened before memory is reserved, so that an ordinal without a GPU is refused
+    // first.
     auto gpu = std::make_unique<cuda::Gpu>(gpu_ ? *gpu_ : ordinal_for(call));
     const cuda::RelaxedCapture capture;
     open_memory();

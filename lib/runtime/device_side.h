@@ -21,12 +21,12 @@
 
 namespace tutti::runtime {
 
-/// A session's means for tensors on a GPU. Before the first such tensor comes it has only an empty
-/// file: it loads no driver, creates no context and pins nothing. The first such tensor decides
-/// which device the session uses. Then it creates the rest, once.
+/// A session's means for tensors on a GPU. Until the first such tensor comes, it has only an empty
+/// file: it loads no driver, creates no context and pins no memory. The first such tensor decides
+/// which device the session uses. Then this creates the rest, once.
 class DeviceSide final : public collective::Grouping {
  public:
-  /// The node's staging memory for such tensors, and the ranks that share it.
+  /// The node's staging memory for tensors on a GPU, and the ranks that share it.
   struct Staging {
     base::Fd file;  ///< of `bytes(layout)`; no page of it is reserved yet
     shm::NodeMemory::Layout layout;
@@ -35,45 +35,50 @@ class DeviceSide final : public collective::Grouping {
     base::Mapper map = base::map_file;
     OpenedGpu::Node node;
 
-    /// Behind the staging memory lies the board of the node's group.
+    /// The board of the node's group lies behind the staging memory.
     static std::size_t bytes(const shm::NodeMemory::Layout& layout);
   };
 
-  /// `gpu`: the device that the session is to use; none: the first tensor decides.
+  /// `gpu` is the device that the session is to use. If there is none, the first tensor decides.
   DeviceSide(Staging staging, const collective::Tuning& tuning, std::optional<int> gpu);
   ~DeviceSide() override { close(); }
 
   /// Whether one of the calls has tensors on a GPU.
   static bool concerns(std::span<const TensorCall> calls);
-  /// For a user's thread, before it submits such calls. Checks the memory of the tensors on a GPU,
-  /// and records the events for which copies will wait. Returns the object that makes streams wait
-  /// for the calls. Throws `unsupported` without CUDA or a driver, `invalid_argument` for memory of
-  /// another device or context, and for a stream that the program captures as a graph; `aborted`
-  /// after `close`. Thread-safe.
+  /// A user's thread calls this before it submits calls with tensors on a GPU. It checks the memory
+  /// of these tensors, and records the events for which the copies will wait. Returns the object
+  /// that makes streams wait for the calls. Throws:
+  /// - `unsupported` without CUDA or a driver;
+  /// - `invalid_argument` for memory of another device or context, and for a stream that the
+  ///   program captures as a graph;
+  /// - `aborted` after `close`.
+  ///
+  /// Thread-safe.
   std::shared_ptr<const base::StreamOrder> admit(std::span<TensorCall> calls)
       TUTTI_EXCLUDES(opening_);
 
-  /// No batch is under way any more. Waits a moment for copies that are, after a failure, and gives
-  /// back everything. Again it does nothing. Any thread.
+  /// Call this when no batch is under way any more. It waits a moment for copies that a failure has
+  /// left under way, and frees everything. A second call does nothing. Any thread may call it.
   void close() TUTTI_EXCLUDES(opening_);
 
-  /// For the thread that moves the executor: staging memory and the ends of the next batch. A rank
-  /// that has joined may never have had a GPU. The first call reserves and maps the memory, if
-  /// `admit` has not. Throws `internal` if there is no room.
+  /// The staging memory and the ends for the next batch. Only the thread that moves the executor
+  /// calls these. A rank that has joined may never have had a GPU, so the first call reserves and
+  /// maps the memory, unless `admit` has. Throws `internal` if there is no room.
   const shm::NodeMemory& memory() TUTTI_EXCLUDES(opening_);
   collective::Ends& ends();
-  /// For the communication thread, before it moves such batches. Makes the context current, and
-  /// lets the thread poll while the program captures a graph. It does so each time, because a
-  /// callback of the program may have changed that.
+  /// The communication thread calls this each time before it moves such batches. It makes the
+  /// context current, and lets the thread poll while the program captures a graph. A callback of
+  /// the program may have changed both meanwhile.
   void adopt_thread();
   void enter(std::uint64_t sequence) override;
   collective::DeviceGroup* find(std::uint64_t sequence) override;
-  /// Throws `internal` for an error that has struck the launches of the node's group.
+  /// Throws `internal` if an error has struck the launches of the node's group.
   void check_group() const;
-  /// Blocks until the GPU makes no copy, or until the deadline. True: it makes none. Aborts the
-  /// node's group if the session has `failed`, or if its launches do not end.
+  /// Blocks until the GPU makes no copy, or until the deadline. Returns true if it makes none.
+  /// Aborts the node's group if the session has `failed`, or if the group's launches do not end.
   bool drain(base::Clock::time_point deadline, bool failed);
-  /// This rank's share of the staging memory that was reserved; 0 before. Any thread.
+  /// This rank's share of the reserved staging memory; 0 until memory is reserved. Any thread may
+  /// call it.
   std::size_t buffer_bytes() const;
 
  private:

@@ -12,19 +12,20 @@
 namespace tutti::runtime {
 namespace {
 
-/// A message up to this size fits into any socket's buffer, so MPI holds nothing of it back, unless
-/// earlier messages still wait.
+/// A message up to this size fits into the buffer of any socket. So MPI holds no part of it back,
+/// unless earlier messages still wait.
 constexpr std::uint64_t any_socket_takes = 4096;
 
-/// A gate and the two meetings of a batch that moves by halves, so that such a call takes one pass.
+/// The most times that one pass lingers for other ranks: once at a gate, and twice at the meetings
+/// of a batch that moves by halves. So such a call takes one pass.
 constexpr int most_lingers = 3;
 
-/// One thread at a time writes.
+/// Only one thread at a time writes the counter.
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) {
   counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
 
-/// Whether the part is the last one of a call of this rank.
+/// Whether the part is the last part of a call of this rank.
 bool ends_call(const coordinator::LocalPart& part) {
   return part.call != 0 && part.begin + part.count >= part.whole;
 }
@@ -97,7 +98,7 @@ bool Executor::accept() {
   run_guarded([this, &more] {
     const bool arrived = look_around();
     if (finished_) return false;
-    // Once: what moves for longer is the communication thread's.
+    // This thread looks once. The communication thread moves what takes longer.
     move_between_peers();
     const bool closed = look_at_gate();
     bool moved = closed;
@@ -136,8 +137,8 @@ bool Executor::has_long_transfer() const {
   });
 }
 
-// A query of the GPU by a user thread would break a graph that the program captures, unless that
-// thread were in another capture mode; and it would need the context.
+// If a user thread queried the GPU, it would break a graph that the program captures, unless the
+// thread were in another capture mode. It would also need the GPU's context.
 bool Executor::may_move() {
   const bool device = std::any_of(running_.begin(), running_.end(), [](const auto& running) {
     return running->batch.ends != nullptr;
@@ -180,7 +181,7 @@ void Executor::fail(const std::exception& error) {
   fail_everything(own_failure_);
 }
 
-// It matters only while the replay lacks a call.
+// This matters only while the replay lacks a call.
 bool Executor::note_waits() {
   if (!participant_.is_asking_who_waits()) return false;
   if (peers_.is_waited_for()) participant_.note_user_waits_elsewhere();
@@ -191,8 +192,8 @@ bool Executor::note_waits() {
 }
 
 bool Executor::tick() {
-  // The participant has no clock: to it everything in this pass happens at this time. The clock is
-  // read once a pass, because reading it takes half as long as the rest of a pass.
+  // The participant has no clock: for it, everything in this pass happens at the same time. The
+  // clock is read once in a pass, because reading it takes half as long as the rest of a pass.
   looked_at_ = base::Clock::now();
   const auto due = participant_.next_tick();
   participant_.tick(now());
@@ -205,7 +206,8 @@ bool Executor::advance() {
     moved |= start_next(moved);
     moved |= move_data();
   }
-  // In this pass, so that a call whose last batch is done needs no other one.
+  // The actions are carried out in this pass, so that a call whose last batch is done needs no
+  // further pass.
   if (owes_actions_) apply_actions();
   return moved || gate_moved_;
 }
@@ -278,7 +280,8 @@ void Executor::note_issued() {
     for (const coordinator::LocalPart& part : running.plan.parts) {
       if (ends_call(part)) released_.push_back(&calls_.at(part.call));
     }
-    // First: a program that returns from `wait_on` may submit the key again at once.
+    // This comes first, because a program that returns from `wait_on` may submit the key again at
+    // once.
     inbox_.note_ending(released_);
     for (const coordinator::LocalPart& part : running.plan.parts) {
       if (ends_call(part)) calls_.list_of(part.call).completion->issue();
@@ -286,7 +289,7 @@ void Executor::note_issued() {
   }
 }
 
-/// After a batch is done: counts the bytes that it sent between nodes.
+/// Counts the bytes that a finished batch has sent between nodes.
 void Executor::note_sent() {
   const std::uint64_t sent = engine_.bytes_between_nodes();
   const std::uint64_t before = tally_.bytes_between_nodes.exchange(sent, std::memory_order_relaxed);
@@ -301,7 +304,7 @@ void Executor::flush() {
 }
 
 Executor::Rest Executor::prepare_rest() {
-  // An hour is safe: messages and deaths ring the bell.
+  // An hour is safe, because messages and deaths ring the bell.
   Rest rest{.until = looked_at_ + std::chrono::hours(1)};
   if (has_waiting_user()) {
     const coordinator::Time due = last_move_ + stall_interval_;

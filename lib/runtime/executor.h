@@ -25,7 +25,7 @@
 
 namespace tutti::runtime {
 
-/// Counts of the store's work so far. Any thread may read them.
+/// Counts of the store's work. Any thread may read them.
 struct Tally {
   std::atomic<std::uint64_t> tensors_reduced{0}, bytes_reduced{0};
   std::atomic<std::uint64_t> tensors_broadcast{0}, bytes_broadcast{0};
@@ -34,30 +34,31 @@ struct Tally {
   std::atomic<std::size_t> engine_bytes{0};      ///< held by the engine
   std::atomic<std::size_t> device_bytes{0};      ///< staging memory for tensors on a GPU
   std::atomic<std::size_t> peer_bytes{0};        ///< held for calls between two ranks
-  std::atomic<std::uint64_t> bytes_to_peers{0};  ///< in such calls, between nodes
+  std::atomic<std::uint64_t> bytes_to_peers{0};  ///< bytes of such calls between nodes
 
-  /// A call that has been completed.
+  /// Counts a completed call.
   void count(const coordinator::Signature& signature);
 };
 
-/// Code of the program's that must run: the deleters of a call's tensors and then the callbacks, or
-/// these alone. It may block, or call the store.
+/// Code of the program that must run: the deleters of a call's tensors and then its callbacks, or
+/// only the callbacks. It may block, or call the store.
 struct Due {
   std::shared_ptr<base::Completion> completion;
-  TensorCall* call = nullptr;  ///< not settled yet, for its tensors go first; null: it is
-  std::exception_ptr error;    ///< to settle it with
+  /// The call to settle after its tensors are gone; null: it is settled.
+  TensorCall* call = nullptr;
+  std::exception_ptr error;  ///< the error with which to settle it
 
   void run();
 };
 
-/// The progress engine of a rank: hands submissions and the coordinator's messages to the
-/// participant, carries out its actions, drives gates and data.
+/// The progress engine of a rank. It passes submissions and the coordinator's messages to the
+/// participant, carries out the participant's actions, and drives gates and data.
 ///
-/// One thread at a time uses it; `ProgressLock` sees to that. Other threads reach it through
-/// `inbox` and `tally` only. Nothing blocks or throws: errors reach every waiter.
+/// One thread at a time uses it; `ProgressLock` sees to that. Other threads reach it only through
+/// `inbox` and `tally`. Nothing here blocks or throws. An error reaches every waiter.
 class Executor {
  public:
-  /// With several nodes, a thread that waits moves batches up to this size itself.
+  /// With several nodes, a thread that waits moves only batches up to this size itself.
   static constexpr std::size_t worth_driving = std::size_t{256} << 10;
 
   Executor(Place place, const coordinator::Settings& settings, control::ControlPlane& control,
@@ -65,28 +66,29 @@ class Executor {
            LossLog& loss_log, Tally& tally, observe::Timeline& timeline, DeviceSide& device,
            PeerSide& peers);
 
-  /// One pass over everything that may have changed. True: something moved.
+  /// Looks once at everything that may have changed. Returns true if something moved.
   bool pass();
-  /// Whether a thread that has submitted should make a pass itself. Otherwise the communication
-  /// thread should: until it is awake more calls may be submitted, and one report takes them all.
+  /// Whether a thread that has submitted should make a pass itself. If not, the communication
+  /// thread makes it: until it is awake, the program may submit more calls, and one report takes
+  /// them all.
   bool may_accept() const;
-  /// A short pass for such a thread: as `pass`, but of data only what moves at once. True: more may
-  /// move at once.
+  /// A short pass for a thread that has submitted. It does the same as `pass`, but moves only data
+  /// that can move at once. Returns true if more may move at once.
   bool accept();
-  /// This rank has entered a gate whose batch is not done.
+  /// Whether this rank has entered a gate whose batch is not done.
   bool has_open_batch() const { return !running_.empty(); }
-  /// No call with a key is in flight and no batch is open, so data of other ranks changes nothing
-  /// here.
+  /// Whether no call with a key is in flight and no batch is open. Then data of other ranks changes
+  /// nothing here.
   bool is_idle() const { return calls_.empty() && running_.empty(); }
-  /// Something must be polled, so it is not enough to wait for the bell.
+  /// Whether something must be polled. Then it is not enough to wait for the bell.
   bool is_busy() const;
-  /// The last pass left something to the next one, which no bell tells of: a gate that was entered
-  /// when others may have been there already, or the question who waits.
+  /// Whether the last pass left something to the next one for which no bell rings. That is a gate
+  /// at which others may have been when this rank entered it, or the question who waits.
   bool has_leftovers() const {
     return has_unseen_gate_ || (moved_ && participant_.is_asking_who_waits());
   }
   /// After a pass in which nothing moved: the events for which the thread may wait, and until when.
-  /// Logs a stall if one is due.
+  /// If a stall is due, logs it.
   struct Rest {
     Waiter::For reason = Waiter::For::doorbell;
     base::Clock::time_point until;
@@ -94,25 +96,29 @@ class Executor {
   Rest prepare_rest();
   /// The time of the last pass.
   base::Clock::time_point looked_at() const { return looked_at_; }
-  /// The program's code that is due. The communication thread runs it, outside the progress lock.
+  /// Whether code of the program is due. The communication thread runs it, outside the progress
+  /// lock.
   bool has_dues() const { return !dues_.empty(); }
-  /// `into` comes empty, and gives its memory in exchange.
+  /// Swaps the due code into `into`, which must be empty. Its memory is used again.
   void take_dues(std::vector<Due>& into) { std::swap(dues_, into); }
 
-  /// Whether user threads may move the executor: MPI is not called, or any thread may call it.
+  /// Whether user threads may move the executor: the store does not call MPI, or any thread may
+  /// call MPI.
   bool may_use_any_thread() const { return may_use_any_thread(data_); }
   bool has_several_nodes() const { return data_ != nullptr; }
   static bool may_use_any_thread(const mpi::Communicator* data) {
     return data == nullptr || data->may_use_any_thread();
   }
-  /// Large batches move between nodes. That takes so long that passing the progress lock to a user
-  /// thread costs more than it saves. Or tensors on a GPU move, which a user thread must not do.
+  /// Whether large batches are moving between nodes, or tensors on a GPU. A batch between nodes
+  /// takes so long that passing the progress lock to a user thread costs more than it saves. A user
+  /// thread must not move tensors on a GPU.
   bool has_long_transfer() const;
-  /// The calling thread is the communication thread. It alone moves tensors on a GPU.
+  /// Notes that the calling thread is the communication thread. Only this thread moves tensors on a
+  /// GPU.
   void note_own_thread() { own_thread_ = std::this_thread::get_id(); }
-  /// This rank has departed, or a rank is lost.
+  /// Whether this rank has departed, or a rank is lost.
   bool is_finished() const { return finished_; }
-  /// A rank is lost (or this one failed): MPI must not be finalised. Thread-safe.
+  /// Whether a rank is lost, or this one has failed. Then MPI must not be finalised. Thread-safe.
   bool is_lost() const { return lost_.load(std::memory_order_acquire); }
 
  private:
@@ -152,33 +158,33 @@ class Executor {
 
   bool advance();
   bool look_at_gate();
-  /// `at_once`: in the same pass in which its gate closed.
+  /// Starts the next batch. `at_once` says that its gate closed in the same pass.
   bool start_next(bool at_once);
   bool move_data();
   std::unique_ptr<RunningBatch> prepare(coordinator::LocalBatch plan);
   void point_to_tensors(RunningBatch& running);
   void lay_out_parts(RunningBatch& running) const;
-  /// For the next batch of tensors on a GPU.
+  /// The ends for the next batch of tensors on a GPU.
   collective::Ends& device_ends();
-  /// Whether this thread may move the batches that are entered.
+  /// Whether this thread may move the batches whose gates it has entered.
   bool may_move();
-  /// Throws if an error has struck what moves between GPUs, or if the GPU has neither ended a copy
-  /// nor failed for the time limit.
+  /// Throws if an error has struck a transfer between GPUs, or if the GPU has neither finished a
+  /// copy nor failed within the time limit.
   void check_device() const;
-  /// Tells the calls whose last copies to outputs on a GPU have been issued.
+  /// Notes the calls whose last copies to outputs on a GPU have been issued.
   void note_issued();
-  /// After a failure: waits a moment until the GPU neither reads nor writes the calls' tensors. If
-  /// it still may, they are never freed.
+  /// After a failure, waits a moment until the GPU neither reads nor writes the calls' tensors. If
+  /// it still may, the tensors are never freed.
   void drain_device();
   void keep_tensors_for_good();
   void record_submission(const CallList& list, coordinator::CallId id, std::uint32_t row,
                          const TensorCall& call);
   void record_plan(const coordinator::ToRank& message);
   void record_entry(const RunningBatch& running);
-  /// Completes a sharded batch, whose only part this is.
+  /// Completes a sharded batch. This part is its only one.
   void shard_out(collective::Batch& batch, const coordinator::LocalPart& part) const;
   void note_sent();
-  /// Calls MPI from time to time, so that it sends the bytes that it may still hold.
+  /// Calls MPI from time to time, so that MPI sends the bytes that it may still hold.
   void flush();
 
   void finish(const CallTable::Entry& entry, const std::exception_ptr& error);
@@ -194,16 +200,17 @@ class Executor {
   std::exception_ptr pointer_to(const std::optional<Error>& error) const;
   void fail_everything(const std::exception_ptr& error);
   std::string in_flight_text() const;
-  /// Lists the calls between two ranks that are in flight, to follow that text; else empty.
+  /// The text that lists the calls between two ranks in flight, to follow `in_flight_text`. Empty
+  /// if there are none.
   std::string peer_flight_text() const;
   /// The text that says for what the user's blocking calls wait.
   std::string wait_text() const;
-  /// A call of the user's that has not been answered.
+  /// Whether a call of the user is still unanswered.
   bool has_waiting_user() const;
-  /// Logs which calls wait for which ranks, if nothing has moved for the stall time although some
-  /// call waits.
+  /// If nothing has moved for the stall time although a call waits, logs which calls wait for which
+  /// ranks.
   void report_stall();
-  /// The time of the last pass, since the start.
+  /// The time of the last pass since the start.
   coordinator::Time now() const;
 
   const Place place_;
@@ -228,11 +235,12 @@ class Executor {
   std::optional<JoinCall> join_;
   std::optional<DepartCall> depart_;
   bool departing_ = false;  ///< the participant knows of it
-  /// In plan order: first those that move data, and at most one gate that is open.
+  /// The batches in the order of the plan: first those that move data, and then at most one whose
+  /// gate is open.
   std::vector<std::unique_ptr<RunningBatch>> running_;
-  std::vector<std::unique_ptr<RunningBatch>>
-      spare_;               ///< to be used again, with the memory they have
-  std::size_t moving_ = 0;  ///< of `running_`, from its front
+  /// Batches to be used again, with the memory that they have.
+  std::vector<std::unique_ptr<RunningBatch>> spare_;
+  std::size_t moving_ = 0;  ///< the number of batches at the front of `running_` that move
   observe::FlightRecorder recorder_;
   const coordinator::Time stall_time_;
   const coordinator::Time key_timeout_;
@@ -240,7 +248,7 @@ class Executor {
   coordinator::Time last_move_{0};
   FlushTimer flush_timer_;   ///< of MPI between nodes; nothing on one
   bool moved_ = false;       ///< something, in the last pass
-  bool gate_moved_ = false;  ///< in the last pass, though it did not close
+  bool gate_moved_ = false;  ///< whether a gate moved in the last pass, though it did not close
   std::vector<Due> dues_;
   bool finished_ = false;
   bool loss_told_ = false;

@@ -7,8 +7,8 @@
 namespace tutti::runtime {
 namespace {
 
-/// The launcher's notice of an ended process takes some milliseconds. It never comes if the
-/// launcher has started another program, such as a shell, which goes on.
+/// The launcher takes some milliseconds to tell of an ended process. It never tells if it has
+/// started another program that goes on, such as a shell.
 constexpr auto word_takes = std::chrono::seconds(1);
 
 constexpr auto count_every = std::chrono::milliseconds(250);
@@ -29,7 +29,7 @@ std::optional<control::FailedRank> FailureDetector::notice_of_any(const std::vec
   return std::nullopt;
 }
 
-/// A rank must be missing in two counts, because mpirun may be about to start it.
+/// A rank counts as missing only if two counts lack it, because mpirun may be about to start it.
 std::optional<control::FailedRank> FailureDetector::missing_among(const std::vector<int>& ranks) {
   const auto now = base::Clock::now();
   if (presence_.on_machine() != presence_.size()) return std::nullopt;

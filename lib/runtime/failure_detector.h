@@ -11,24 +11,25 @@
 
 namespace tutti::runtime {
 
-/// Finds the ranks that are lost while a store is created. These sources tell of them:
-/// - `Presence` sees the processes of this machine that have come to a `create`.
-/// - scripts/launch.py, if it started the job, tells of every process of the job that has ended.
-/// - Where all ranks run on this machine, the children that mpirun still has show which ranks have
-///   ended before they came.
+/// Finds the ranks that are lost while a store is created. It has these sources:
+/// - `Presence` sees the processes of this machine that have called a `create`.
+/// - If scripts/launch.py started the job, it tells of every process of the job that has ended.
+/// - If all ranks run on this machine, the children that mpirun still has show which ranks have
+///   ended before they called a `create`.
 ///
-/// For one thread at a time: tutti-watch in MPI_Init, then the thread that creates the store.
+/// Only one thread at a time uses it: tutti-watch in MPI_Init, and then the thread that creates the
+/// store.
 class FailureDetector {
  public:
-  /// `presence` outlives this.
+  /// `presence` outlives this object.
   FailureDetector(control::Presence& presence, net::EndNotices notices, control::Siblings siblings)
       : presence_(presence), notices_(std::move(notices)), siblings_(std::move(siblings)) {}
 
-  /// As `Presence::poll_lost`. A process that is seen to end is lost when the launcher has said how
-  /// it ended, or a moment later.
+  /// Does the same as `Presence::poll_lost`. If this sees a process end, it waits a moment for the
+  /// launcher, which says how the process ended. Then the rank is lost.
   std::optional<control::Presence::Lost> poll_lost(std::chrono::milliseconds stopped_for,
                                                    const std::vector<int>& among = {});
-  /// Like `Presence::poll_leaving`, without processes that are known to have ended.
+  /// Does the same as `Presence::poll_leaving`, without processes that are known to have ended.
   std::optional<control::FailedRank> poll_leaving(const std::vector<int>& among = {});
 
  private:

@@ -16,8 +16,9 @@ std::size_t segment_share(std::size_t bytes, const topology::Topology& topology)
   return (bytes + ranks - 1) / ranks;
 }
 
-/// Twice the machine's memory, because blocks that begin on huge pages leave gaps. But no more than
-/// all arenas of a node find room for: sixteen groups may take half of the 128 TiB of a process.
+/// An arena gets twice the machine's memory, because blocks that begin on huge pages leave gaps.
+/// But all arenas of a node must fit into the address space: sixteen groups may take half of the
+/// 128 TiB of a process.
 std::size_t arena_bytes(std::size_t machine_bytes, int local_size, bool over_some_ranks) {
   const std::size_t room = std::size_t{over_some_ranks ? 4U : 32U} << 40;
   const std::size_t most = room / static_cast<std::size_t>(local_size);
@@ -29,7 +30,7 @@ std::size_t most_buffer_bytes(const Options& options, int ranks_per_node, int no
                              static_cast<std::size_t>(nodes));
   for (int rank = 0; int& leader : leader_of) leader = rank++ / ranks_per_node * ranks_per_node;
   const topology::Topology topology = topology::make_topology(0, leader_of);
-  // Whether ranks share processors depends on how the job is started, so take the worse case.
+  // Whether ranks share processors depends on how the job is started, so this takes the worse case.
   std::size_t most = 0;
   for (const int processors : {1, ranks_per_node}) {
     const auto tuning = collective::Tuning::choose(topology, options.slice_bytes,

@@ -30,7 +30,7 @@ void Inbox::admit(TensorCall& call) {
       {.key = call.key});
 }
 
-// The thread that moves the executor ends these calls, or the store.
+// The thread that moves the executor ends these calls, or ends the store.
 void Inbox::wait_for_ends(base::Lock& lock, std::span<const TensorCall> calls) {
   if (ending_.empty() || base::Completion::is_in_callback()) return;
   const auto is_ending = [this](const TensorCall& call) TUTTI_REQUIRES(mutex_) {

@@ -29,38 +29,40 @@ using Submission =
 /// The queue from user threads to the thread that moves the executor. Thread-safe.
 class Inbox {
  public:
-  /// The rank is for messages.
+  /// The rank appears in messages.
   explicit Inbox(int rank) : rank_(rank) {}
 
-  /// Submits all calls or none. Throws `duplicate_key` if a key is in flight (or stands twice in
-  /// `list`), and the store's own error once the store has ended. Where a key's call is ending (see
-  /// `note_ending`) it blocks for that moment, but not in a callback.
+  /// Submits all calls or none. Throws `duplicate_key` if a key is in flight or occurs twice in
+  /// `list`, and the store's own error once the store has ended. If a call of a key is just ending
+  /// (see `note_ending`), this blocks until it has ended, except in a callback.
   void submit(std::shared_ptr<CallList> list) TUTTI_EXCLUDES(mutex_);
   void submit(Submission call) TUTTI_EXCLUDES(mutex_);
 
-  /// For the thread that moves the executor: takes everything submitted since the last time. `into`
-  /// must be empty; its memory is reused.
+  /// The thread that moves the executor calls this. It takes all calls submitted since the last
+  /// time. `into` must be empty; its memory is used again.
   void take(std::vector<Submission>& into) TUTTI_EXCLUDES(mutex_);
-  /// Lets the calls' keys be used again. Called before their Pendings are done.
+  /// Lets the program use the calls' keys again. Called before the Pendings of these calls are
+  /// done.
   void release(std::span<const TensorCall* const> calls) TUTTI_EXCLUDES(mutex_);
-  /// The last copies of these calls to outputs on a GPU have been issued. The program may not know
-  /// when they are over, if a stream waits for them in place of a thread.
+  /// Notes that the last copies of these calls to outputs on a GPU have been issued. If a stream
+  /// waits for the calls instead of a thread, the program may not know when they are over.
   void note_ending(std::span<const TensorCall* const> calls) TUTTI_EXCLUDES(mutex_);
   /// The keys in flight, sorted. Any thread may call it.
   std::vector<Key> in_flight() const TUTTI_EXCLUDES(mutex_);
   /// Throws the store's own error once the store has ended.
   void check_alive() TUTTI_EXCLUDES(mutex_);
 
-  /// The store has ended: from now on every submission throws `error`. Returns the submissions that
-  /// were not taken yet.
+  /// Notes that the store has ended: from now on every submission throws `error`. Returns the
+  /// submissions that nobody has taken.
   std::vector<Submission> die(std::exception_ptr error) TUTTI_EXCLUDES(mutex_);
-  /// The number of keys so far.
+  /// The number of keys that the program has used.
   std::size_t keys() const TUTTI_EXCLUDES(mutex_);
   /// Drops all keys. Call it after `die`, when no thread moves the executor any more.
   void forget_keys() TUTTI_EXCLUDES(mutex_);
   /// Notes that the error has ended calls of the program.
   void note_told() TUTTI_EXCLUDES(mutex_);
-  /// Whether the program knows of the error: it has ended calls, or a submission has thrown it.
+  /// Whether the program knows of the error: the error has ended calls, or a submission has thrown
+  /// it.
   bool has_told() const TUTTI_EXCLUDES(mutex_);
 
  private:
@@ -71,7 +73,8 @@ class Inbox {
   const int rank_;
   mutable base::Mutex mutex_{5};
   std::vector<Submission> waiting_ TUTTI_GUARDED_BY(mutex_);
-  /// All keys so far. Keys are used again and again, so none is removed before the end.
+  /// All keys that the program has used. It uses keys again and again, so none is removed before
+  /// the end.
   KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);
   std::vector<bool> in_flight_ TUTTI_GUARDED_BY(mutex_);     ///< by the key's number
   std::set<std::uint32_t> ending_ TUTTI_GUARDED_BY(mutex_);  ///< keys' numbers

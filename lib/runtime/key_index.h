@@ -9,15 +9,16 @@
 
 namespace tutti::runtime {
 
-/// Numbers keys in the order of their first use. Programs use the same keys in the same order in
-/// each step, so the key after the last one is compared first, before the table is searched.
+/// Numbers keys in the order of their first use. A program uses the same keys in the same order in
+/// each step. So the index first compares a key with the one that followed the last key before, and
+/// only then searches the table.
 class KeyIndex {
  public:
   using Number = std::uint32_t;
 
   std::size_t size() const { return keys_.size(); }
   const Key& key(Number number) const { return keys_[number]; }
-  /// The key's number; a new key gets the next one, `size()` before the call.
+  /// Returns the key's number. A new key gets the next one, which is the `size()` before the call.
   Number add(const Key& key) {
     if (next_ < keys_.size() && keys_[next_] == key) return next_++;
     const auto [at, fresh] = numbers_.try_emplace(key, static_cast<Number>(keys_.size()));

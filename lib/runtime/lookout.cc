@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 #include "base/log.h"
 #include "tutti/error.h"
@@ -10,19 +11,20 @@
 namespace tutti::runtime {
 namespace {
 
-/// After which whoever has not heard why another one gave up will not hear it any more.
-constexpr auto farewell = std::chrono::milliseconds(500);
+/// How long a rank waits to learn why another one gave up. What that rank said may have to pass
+/// through a third rank, and on a busy machine a rank may get no processor for most of a second.
+constexpr auto farewell = std::chrono::seconds(2);
 
 }  // namespace
 
-Lookout::Lookout()
-    : report_([](const control::FailedRank& lost) {
+Lookout::Lookout(std::function<base::Clock::time_point()> now)
+    : now_(std::move(now)), report_([](const control::FailedRank& lost) {
         base::log().error("rank {} is lost: {} while a store was created", lost.rank, lost.reason);
       }) {}
 
 bool Lookout::is_excused(int rank) {
   if (!gave_up_ || !gave_up_(rank)) return false;
-  const auto now = base::Clock::now();
+  const auto now = now_();
   if (!excused_until_) excused_until_ = now + farewell;
   return now < *excused_until_;
 }

@@ -16,7 +16,8 @@ class Lookout {
   using Ask = std::function<std::optional<control::FailedRank>()>;
   using Report = std::function<void(const control::FailedRank&)>;
 
-  Lookout();
+  /// `now` is the clock; a test brings its own.
+  explicit Lookout(std::function<base::Clock::time_point()> now = base::Clock::now);
 
   /// Adds a source that sees processes of this machine end. The ranks of the other machines are
   /// told of these losses.
@@ -44,6 +45,7 @@ class Lookout {
   std::optional<control::FailedRank> find();
   bool is_excused(int rank);
 
+  const std::function<base::Clock::time_point()> now_;
   std::vector<Ask> watched_;
   std::vector<Ask> asked_;
   Report report_;

@@ -10,7 +10,7 @@
 namespace tutti::runtime {
 
 void LossLog::write(const control::FailedRank& lost) {
-  // A rank that fails by itself logs the reason itself.
+  // A rank that fails by itself has already logged the reason.
   if (lost.rank == place_.rank) return;
   std::vector<std::string> keys;
   for (const Key& key : inbox_.in_flight()) keys.push_back(coordinator::name_of(key));

@@ -7,29 +7,30 @@
 
 namespace tutti::runtime {
 
-/// All ranks' way through one `create`: a number of all_gathers, one after the other, on a
-/// communicator that outlives it.
+/// The way of all ranks through one `create`: several all_gathers, one after the other, on a
+/// communicator that outlives the `create`.
 ///
-/// A rank that gives up, or throws alone, leaves the others in an all_gather. It takes part in that
-/// all_gather with the first one of its next `create`. So each rank sends its attempt and its step
-/// with every text. All ranks get the same texts, and conclude the same: a rank that sees that
-/// another one began anew begins anew, too, and all repeat the first step until every rank is
-/// there.
+/// A rank that gives up, or that throws alone, leaves the other ranks in an all_gather. The first
+/// all_gather of its next `create` completes theirs. So each rank sends the number of its attempt
+/// and of its step with every text. All ranks get the same texts, and draw the same conclusion: if
+/// one rank began anew, all begin anew, and repeat the first step until every rank is there.
 class Meeting {
  public:
   /// Thrown on a rank that must begin anew. `with_mpi_world` catches it.
   struct OutOfStep {};
 
-  /// `attempt`: this process's number for it, never used before. `stores`: how many it has made.
+  /// `attempt` is a number that this process has never used before. `stores` is the number of
+  /// stores that it has made over these ranks.
   Meeting(const mpi::Communicator& communicator, int attempt, int stores,
           std::chrono::milliseconds limit, mpi::Communicator::Look look);
 
-  /// Collective, blocking: until all ranks are at the beginning of a `create`. Throws `timeout`,
-  /// and what `look` throws.
+  /// Collective. Blocks until all ranks are at the beginning of a `create`. Throws `timeout`, and
+  /// the errors that `look` throws.
   void begin();
-  /// Collective, blocking, after `begin`: everyone's text, by rank. Throws OutOfStep, too.
+  /// Collective, blocking; call it after `begin`. Returns the text of each rank. Throws the same
+  /// errors as `begin`, and OutOfStep.
   std::vector<std::string> all_gather(const std::string& mine, const std::string& waiting_for);
-  /// The most stores that any rank had made before.
+  /// The largest number of stores that any rank had made before.
   int stores() const { return stores_; }
 
  private:

@@ -18,8 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-// How long the process goes on after a rank has ended. If the other ranks are nearly through, MPI
-// may still return. A rank that is stopped has had its time.
+// The time for which the process goes on after a rank has ended. If the other ranks are nearly
+// through, MPI may still return. A stopped rank gets no such time, because it has had its limit.
 constexpr milliseconds grace_at_start = 2s;
 constexpr milliseconds grace_at_end = 3s;
 
@@ -27,28 +27,28 @@ double seconds(milliseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// Appends "ranks 1, 2 still run" to the text; nothing if there are no ranks.
+/// Appends text such as "ranks 1, 2 still run". Appends nothing if there are no ranks.
 void say(std::string& text, const std::vector<int>& ranks, const char* one, const char* several) {
   if (ranks.empty()) return;
   text += fmt::format("{}rank{} {} {}", text.empty() ? "" : ", ", ranks.size() == 1 ? "" : "s",
                       fmt::join(ranks, ", "), ranks.size() == 1 ? one : several);
 }
 
-/// Remembers which rank was seen to be lost first, and when.
+/// Remembers which rank was first seen to be lost, and when.
 class Loss {
  public:
   using Poll = std::function<std::optional<control::Presence::Lost>()>;
 
   Loss(Poll poll, milliseconds grace) : poll_(std::move(poll)), grace_(grace) {}
 
-  /// A loss that is older than the grace time, or a stop: the call is hopeless.
+  /// Returns a loss that is older than the grace time, or a stop. Then the call is hopeless.
   std::optional<control::Presence::Lost> after(milliseconds waited) {
     const auto lost = poll_();
     if (!lost) {
       since_.reset();
       return std::nullopt;
     }
-    // Ranks that end later do so because of the first.
+    // Ranks that end later do so because of the first one.
     if (!since_ || lost->stopped) first_ = *lost;
     if (!since_) since_ = waited;
     if (!first_.stopped && waited - *since_ < grace_) return std::nullopt;

@@ -26,14 +26,14 @@ namespace {
 using namespace std::chrono_literals;
 using shm::GroupBoard;
 
-/// How long the end of a store waits for NCCL.
+/// The time for which the end of a store waits for NCCL.
 constexpr auto usual_end = 2s;
-/// How long an attempt that failed waits for NCCL to let go of its work.
+/// The time for which a failed attempt waits until NCCL drops its work.
 constexpr auto longest_abort = 1s;
 constexpr auto never = base::Clock::time_point::max();
 
-/// NCCL refuses a communicator in which two ranks have one GPU of one host. For the host it takes
-/// its name, or a variable.
+/// The GPU and the host, as NCCL names it: by its host name, or by a variable. NCCL refuses a
+/// communicator in which two ranks use the same GPU of the same host.
 std::string place_of(const cuda::Gpu& gpu) {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
@@ -41,10 +41,11 @@ std::string place_of(const cuda::Gpu& gpu) {
   return fmt::format("{} of {}", gpu.name().uuid, given != nullptr ? given : name.data());
 }
 
-/// Another rank has failed, or nobody wants the communicator any more.
+/// Thrown if another rank has failed, or if nobody needs the communicator any more.
 struct GroupStopped {};
 
-/// Bytes that ranks send each other before the communicator is used: NCCL connects them then.
+/// Bytes that the ranks send each other before anybody uses the communicator. NCCL makes its
+/// connections meanwhile.
 struct Greeting {
   static constexpr std::size_t bytes = 256;  ///< for each peer
 
@@ -79,9 +80,9 @@ struct Greeting {
 
 }  // namespace
 
-/// The helper thread has the parts without an atomic to itself from its start until the state is no
-/// longer `making`, and again from the moment when it is told to stop. Between the two they are the
-/// executor's.
+/// Two threads use the members that are not atomic. They belong to the helper thread from its start
+/// until the state is no longer `making`, and again from the moment when it is told to stop. In
+/// between they belong to the executor.
 struct NodeGroup::Job {
   enum class State : std::uint8_t { making, made, failed };
 
@@ -106,7 +107,8 @@ struct NodeGroup::Job {
   std::atomic<State> state{State::making};
   std::atomic<const char*> doing{"starting"};
   std::atomic<bool> stop{false};
-  std::atomic<bool> aborts{false};  ///< at the end; else it waits for the communicator's work
+  /// Whether it aborts at the end; otherwise it waits for the communicator's work.
+  std::atomic<bool> aborts{false};
   std::atomic<std::size_t> device_bytes{0};
   std::optional<cuda::NcclComm> comm{};
   std::shared_ptr<void> equipment{};
@@ -210,12 +212,13 @@ void NodeGroup::Job::wait_for(const Predicate& holds) const {
     const std::uint32_t seen = bell().ticket();
     check_stop();
     if (holds()) return;
-    // The executor looks at the deadline, too, and its error says for what the thread waited.
+    // The executor looks at the deadline, too. Its error says for what the thread waited.
     bell().wait(seen, never);
   }
 }
 
-/// Any thread of this rank. The first failure counts, and none does once the communicator is there.
+/// Any thread of this rank may call this. Only the first failure counts. Once the communicator is
+/// there, none counts.
 void NodeGroup::Job::fail(const std::string& cause) {
   State now = State::making;
   if (state.compare_exchange_strong(now, State::failed)) settings.board.fail(cause);
@@ -344,7 +347,7 @@ bool NodeGroup::close(std::chrono::milliseconds limit) {
   over_ = true;
   if (!helper_.joinable()) return true;
   job_->tell_to_stop();
-  // Nobody waits again for a thread that was told to stop long ago.
+  // If the thread was told to stop long ago, this does not wait for it again.
   if (job_->is_done_by(gave_up_.value_or(base::Clock::now()) + limit)) {
     helper_.join();
     return true;

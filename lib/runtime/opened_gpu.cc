@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto end_of_group = std::chrono::seconds(2);
 
-/// A store of this process makes a group, or has one. With two communicators NCCL would want one
-/// order of the launches of both, on all ranks.
+/// Whether a store of this process has a group or is making one. With two communicators, NCCL would
+/// need the launches of both in one order on all ranks.
 std::atomic<bool> group_is_taken{false};
 
 [[noreturn]] void refuse(const TensorCall& call, const std::string& text) {
@@ -24,15 +24,15 @@ std::atomic<bool> group_is_taken{false};
               {.key = call.key});
 }
 
-/// A thread of the program on the GPU for a moment: with its context, and without breaking a graph
-/// that another thread captures.
+/// Puts a thread of the program on the GPU for a moment: makes the GPU's context current, and
+/// protects a graph that another thread captures.
 struct Visit {
   explicit Visit(const cuda::Gpu& gpu) : context(gpu) {}
   cuda::ContextGuard context;
   cuda::RelaxedCapture capture;
 };
 
-/// The streams that tensors of the call name, each once.
+/// The streams of the call's tensors, each once.
 std::vector<CUstream_st*> streams_of(const TensorCall& call) {
   std::vector<CUstream_st*> streams;
   const auto add = [&](const Tensor& tensor) {
@@ -130,8 +130,8 @@ void OpenedGpu::check(DeviceStream stream) const {
               "would not wait for anything; call wait_on before or after the capture");
 }
 
-// The events may also stand for copies of later calls. Each of them waits for work that was in the
-// program's streams before this moment, so nothing waits for itself.
+// The events may also stand for copies of later calls. Each copy waits only for work that was in
+// the program's streams before this moment, so nothing waits for itself.
 void OpenedGpu::hold_back(DeviceStream stream) const {
   const Visit visit(*gpu_);
   const cuda::EventPool::Pooled event = events_.take();
@@ -175,9 +175,9 @@ void OpenedGpu::abort_group(base::Clock::time_point deadline) {
 }
 
 bool OpenedGpu::drain(base::Clock::time_point deadline, bool failed) {
-  // The other half of the time is for the work that the launches held up.
+  // The second half of the time is for the work that the launches held up.
   const base::Clock::time_point halfway = deadline - (deadline - base::Clock::now()) / 2;
-  // A lost peer, or an error, may have struck work that no event of this rank shows.
+  // A lost rank or an error may have struck work for which this rank has no event.
   if (failed) abort_group(halfway);
   const Visit visit(*gpu_);
   collective::DeviceGroup* const used = group();
@@ -201,7 +201,7 @@ void OpenedGpu::close_group(std::chrono::milliseconds limit) {
   }
   if (!node_group_) return;
   const bool has_ended = node_group_->close(limit);
-  // A communicator that does not end takes its part in NCCL's order of launches for good.
+  // A communicator that has not ended keeps its part in NCCL's order of launches.
   if (std::exchange(has_claim_, false) && has_ended) group_is_taken = false;
 }
 

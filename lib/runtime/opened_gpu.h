@@ -21,45 +21,48 @@
 
 namespace tutti::runtime {
 
-/// The GPU of a session, and what tutti has there: streams and events, ends, and perhaps the group
-/// of the node's GPUs. Calls keep it until they are gone, which may be after the session.
+/// The GPU of a session and what tutti keeps there: streams, events, ends, and perhaps the group of
+/// the node's GPUs. Calls keep this object until they are gone, which may be after the session has
+/// ended.
 class OpenedGpu final : public base::StreamOrder {
  public:
-  /// The ranks of the node make a group of these.
+  /// The facts from which the ranks of a node make their group.
   struct Node {
     std::vector<int> ranks;  ///< by local index: for messages
     int lanes = 1;
     std::chrono::milliseconds limit{};  ///< see `NodeGroup::Settings`
   };
 
-  /// `mapping` holds the node's staging memory and the board of its group. The group is tried if
-  /// the node has several ranks and no other store of this process has one then.
+  /// `mapping` holds the node's staging memory and the board of its group. A group is tried if the
+  /// node has several ranks and no other store of this process has a group then.
   OpenedGpu(std::unique_ptr<cuda::Gpu> gpu, std::shared_ptr<base::Mapping> mapping,
             const shm::NodeMemory& memory, const shm::GroupBoard& board, const Node& node);
   ~OpenedGpu() override;
 
   const cuda::Gpu& gpu() const { return *gpu_; }
 
-  // For the program's threads, while others may do the same.
-  /// Throws `invalid_argument` if the tensor's memory is not on this GPU.
+  // The program's threads call this, several at the same time. Throws `invalid_argument` if the
+  // tensor's memory is not on this GPU.
   void check(const TensorCall& call, const Tensor& tensor) const;
-  /// An event behind all work that is in the call's streams now; null if it names none. Throws
-  /// `invalid_argument` if the program captures one of them as a graph.
+  /// An event behind all work that the call's streams hold now. Null if the call names no stream.
+  /// Throws `invalid_argument` if the program captures one of the streams as a graph.
   std::shared_ptr<const cuda::Event> record(const TensorCall& call) TUTTI_EXCLUDES(joining_);
   void check(DeviceStream stream) const override;
   void hold_back(DeviceStream stream) const override TUTTI_EXCLUDES(using_);
 
-  // For the thread that moves the executor.
+  // Only for the thread that moves the executor.
   collective::DeviceEnds& ends() { return ends_; }
   /// See `collective::Grouping`.
   void enter(std::uint64_t sequence);
   collective::DeviceGroup* find_group(std::uint64_t sequence) TUTTI_EXCLUDES(using_);
   /// Throws `internal` if an error has struck the group's launches.
   void check_group() const TUTTI_EXCLUDES(using_);
-  /// Blocks until the GPU does nothing more for the session, or until the deadline. True: it does
-  /// nothing. Aborts the group if the session has `failed`, or if its launches do not end.
+  /// Blocks until the GPU does nothing more for the session, or until the deadline. Returns true if
+  /// it does nothing. Aborts the group if the session has `failed`, or if the group's launches do
+  /// not end.
   bool drain(base::Clock::time_point deadline, bool failed) TUTTI_EXCLUDES(using_);
-  /// Nothing is under way any more: ends the group. Blocks for `limit` at most. Any thread.
+  /// Ends the group. Call this when nothing is under way any more. Blocks for `limit` at most. Any
+  /// thread may call it.
   void close_group(std::chrono::milliseconds limit) TUTTI_EXCLUDES(using_);
 
  private:

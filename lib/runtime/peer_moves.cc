@@ -1,4 +1,4 @@
-// The part of the executor that moves tensors between two ranks.
+// This part of the executor moves tensors between two ranks.
 #include <fmt/format.h>
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace tutti::runtime {
 namespace {
 
-/// The error that ended the store, as that of one call.
+/// The error that ended the store, worded as the error of one call.
 std::exception_ptr error_of(const PeerCall& call, const std::exception_ptr& end) {
   try {
     std::rethrow_exception(end);
@@ -28,14 +28,16 @@ bool Executor::move_between_peers() {
   const bool moved = peers_.messenger().step(now());
   const std::vector<PeerSide::Ended> over = peers_.take_ended();
   if (!moved && over.empty()) return false;
-  // This comes first: a thread that waits for a call may then read its costs.
+  // This comes first, because a thread that waits for a call may read the counters as soon as the
+  // call is done.
   tally_.peer_bytes.store(peers_.messenger().buffer_bytes(), std::memory_order_relaxed);
   tally_.bytes_to_peers.store(peers_.messenger().bytes_between_nodes(), std::memory_order_relaxed);
   for (const PeerSide::Ended& ended : over) end(ended.call, pointer_to(ended.error));
   return true;
 }
 
-// To the other ranks this one goes on until what it has begun with some of them is over.
+// This rank stays until its transfers with single ranks are over. The other ranks see no
+// difference.
 bool Executor::depart_when_peers_allow() {
   if (!depart_ || departing_ || !peers_.messenger().has_left()) return false;
   departing_ = true;

@@ -15,20 +15,20 @@
 
 namespace tutti::runtime {
 
-/// A send or a receive of the program's.
+/// A send or a receive of the program.
 struct PeerCall {
   PeerCall(bool is_send, const Tensor& tensor, int peer, int tag, int* whence,
            std::weak_ptr<base::Driver> driver);
 
   const bool sends;
   const p2p::Envelope envelope;
-  int* const source;  ///< of a receive: where to write the rank that sent the tensor; may be null
-  TensorCall holder;  ///< of the tensor alone
+  int* const source;  ///< for a receive: where to write the rank that sent the tensor; may be null
+  TensorCall holder;  ///< keeps the tensor, and nothing else
   base::Completion completion;
 };
 
-/// A session's side of calls between two ranks: their memory, the messenger that moves them, and
-/// the calls that are not over. One thread at a time uses it, the one that moves the executor.
+/// A session's side of calls between two ranks: their memory, the messenger that moves the tensors,
+/// and the calls that are not over. Only the thread that moves the executor uses it.
 class PeerSide {
  public:
   struct Memory {
@@ -41,7 +41,7 @@ class PeerSide {
     std::optional<Error> error;
   };
 
-  /// The references outlive it.
+  /// The references outlive this object.
   PeerSide(const topology::Topology& topology, Memory memory,
            const p2p::BetweenNodes& between_nodes, p2p::SessionTime limit,
            p2p::Messenger::IsClosing is_closing);
@@ -49,13 +49,13 @@ class PeerSide {
   void submit(p2p::SessionTime now, const std::shared_ptr<PeerCall>& call);
   p2p::Messenger& messenger() { return messenger_; }
   const p2p::Messenger& messenger() const { return messenger_; }
-  /// Calls that are over, since the last time.
+  /// Takes the calls that have ended since the last time.
   std::vector<Ended> take_ended();
-  /// The session has failed: all calls that are not over.
+  /// Takes all calls that are not over, because the session has failed.
   std::vector<std::shared_ptr<PeerCall>> drop_all();
-  /// "send to rank 1 with tag 3" for each call that is not over, in the order of the calls.
+  /// The calls that are not over, in their order, as text: "send to rank 1 with tag 3".
   std::vector<std::string> in_flight() const;
-  /// A thread of the program waits for one of them.
+  /// Whether a thread of the program waits for one of the calls.
   bool is_waited_for() const;
 
  private:

@@ -11,15 +11,14 @@ namespace tutti::runtime {
 struct Place {
   int rank = 0;
   int size = 1;
-  /// The rank in MPI_COMM_WORLD of each rank of the store, ascending. Empty: they are the same.
+  /// For each rank of the store its rank in MPI_COMM_WORLD, ascending. Empty if both are the same.
   std::vector<int> world_ranks{};
 
-  /// This process's, in MPI_COMM_WORLD.
+  /// This process's rank in MPI_COMM_WORLD.
   int world_rank() const;
-  /// Adds the job's ranks to a message that has the store's ranks.
+  /// Adds the job's ranks to a message that names the store's ranks.
   std::string explain(std::string message) const;
-  /// The message of a loss, in the job's ranks, because the launcher reads the log: it begins with
-  /// the job's rank.
+  /// The message of a loss. It begins with the job's rank, because the launcher reads the log.
   std::string announce(int lost, const std::string& message) const;
   Error explain(const Error& error) const;
 };

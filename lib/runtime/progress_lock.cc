@@ -10,19 +10,19 @@
 namespace tutti::runtime {
 namespace {
 
-/// While a user thread has the progress lock the communication thread sleeps at most this long, so
-/// that it meets a deadline that the user thread leaves behind about in time.
+/// While a user thread has the progress lock, the communication thread sleeps at most this long.
+/// The user thread may leave it a deadline, which it then meets about in time.
 constexpr auto longest_doze = std::chrono::milliseconds(100);
-/// A user thread that released the progress lock less than this ago has probably submitted and will
-/// wait next. It may need the processor that this thread runs on.
+/// A user thread that released the progress lock less than this time ago has probably submitted,
+/// and will wait next. It may need the processor on which this thread runs.
 constexpr auto a_moment = std::chrono::microseconds(50);
 constexpr int courtesy_yields = 4;
-/// A thread that waits so soon after it has submitted will probably do so again. Then it looks on
-/// after submitting, for as long as here: that costs less than waking the communication thread for
-/// the moment between the two.
+/// A thread that waits so soon after it has submitted will probably do so again. So after the next
+/// submission it goes on looking, for as long as `longest_look_on`. That costs less than waking the
+/// communication thread for the moment in between.
 constexpr auto soon = std::chrono::microseconds(5);
 constexpr auto longest_look_on = std::chrono::microseconds(20);
-/// Bounds one sleep only: visitors announce when they leave.
+/// This bounds one sleep only, because visitors announce that they leave.
 constexpr auto longest_farewell = std::chrono::seconds(1);
 
 }  // namespace
@@ -53,7 +53,7 @@ ProgressLock::ProgressLock(Executor& executor, base::Doorbell& bell, bool crowde
       executor_(executor) {}
 
 void ProgressLock::run() {
-  // It polls transfers between short sleeps; if it wakes late, a link is idle.
+  // This thread polls transfers between short sleeps. If it woke late, a link would be idle.
   base::sleep_precisely();
   {
     const base::Lock lock(turn_);
@@ -63,7 +63,7 @@ void ProgressLock::run() {
   bool goes_on = true;
   while (goes_on) {
     const std::uint32_t ticket = bell_.ticket();
-    // After taking the ticket: what comes due later rings the bell.
+    // This comes after taking the ticket: if more code becomes due later, the bell rings.
     if (has_dues_) run_dues();
     if (!in_stride_) yield_to_user();
     if (taken_) {
@@ -79,8 +79,8 @@ void ProgressLock::run() {
 }
 
 bool ProgressLock::own_turn(std::uint32_t ticket, Waiter& waiter) {
-  // Another thread is in a pass, so it has the progress lock. Queueing for the mutex would switch
-  // threads at each of its passes.
+  // Another thread is in a pass, so it has the progress lock. If this thread queued for the mutex,
+  // the threads would switch at each pass.
   if (!turn_.try_lock()) return true;
   const std::optional<Idle> idle = own_look(waiter);
   const bool goes_on = !executor_.is_finished();
@@ -110,14 +110,14 @@ std::optional<ProgressLock::Idle> ProgressLock::own_look(Waiter& waiter) {
   if (idle.visited) {
     idle.rest.until = std::min(idle.rest.until, usual_wake(executor_.looked_at()));
   }
-  // Still under the mutex, so that no other thread can leave an earlier deadline first.
+  // This is set under the mutex, so that no other thread can leave an earlier deadline before.
   wakes_at_ = idle.rest.until.time_since_epoch().count();
   return idle;
 }
 
-// Two ranks with a processor each took 690 to 800 us for 4 MiB when both threads of a rank moved it
-// in turns, and 640 to 680 when one did. Not between nodes: there a link would be idle while a user
-// thread computes.
+// Lets a user thread run. Two ranks with a processor each took 690 to 800 us for 4 MiB when both
+// threads of a rank moved it in turns, and 640 to 680 us when one did. Between nodes this does
+// nothing, because a link would be idle while a user thread computes.
 void ProgressLock::yield_to_user() {
   if (between_nodes_) return;
   const base::Clock::time_point left_at{base::Clock::duration(let_go_at_)};
@@ -125,8 +125,8 @@ void ProgressLock::yield_to_user() {
   for (int i = 0; i < courtesy_yields && !taken_; ++i) ::sched_yield();
 }
 
-// An idle store has no deadline. But the next call will have one, and if this thread slept longer
-// the user thread would have to wake it.
+// The time until which the thread sleeps. An idle store has no deadline, but the next call will
+// have one. If this thread slept longer, the user thread would have to wake it.
 base::Clock::time_point ProgressLock::usual_wake(base::Clock::time_point now) const {
   const base::Clock::time_point before{base::Clock::duration(wakes_at_)};
   return before > now ? std::min(before, now + longest_doze) : now + longest_doze;
@@ -140,7 +140,8 @@ void ProgressLock::run_dues() {
   }
   for (Due& due : dues_) {
     due.run();
-    // A user thread that waits for the call may have looked before it was done, and sleep.
+    // A user thread that waits for the call may have looked before the call was done, and may sleep
+    // now.
     if (due.call != nullptr) bell_.ring();
   }
   dues_.clear();
@@ -154,12 +155,12 @@ bool ProgressLock::try_take() {
 }
 
 void ProgressLock::release(const Handover& handover) {
-  // The order matters: the communication thread, if it still sees the lock taken, goes off duty
-  // before it is put on duty here; and whoever is woken must find the lock free.
+  // The order matters. If the communication thread still sees the lock taken, it goes off duty
+  // before this puts it on duty. And a thread that the bell wakes must find the lock free.
   let_go_at_ = handover.looked_at.time_since_epoch().count();
   taken_ = false;
-  // Where nothing is in flight, the last ranks that come to the gates that this rank has passed
-  // would wake the communication thread for nothing.
+  // If nothing is in flight, ranks may still come to gates that this rank has passed. They must not
+  // wake the communication thread.
   bell_.set_on_duty(handover.idle ? Listener::idle_owner : Listener::owner);
   const bool due_before = handover.until.time_since_epoch().count() < wakes_at_;
   const bool must_go_on = handover.busy || handover.leftovers || due_before;
@@ -179,8 +180,8 @@ bool ProgressLock::is_behind(const Handover& handover) const {
 void ProgressLock::serve_inbox() {
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
-  // In a callback: the communication thread makes a pass afterwards anyway, for all that was
-  // submitted.
+  // In a callback this thread submits more calls. The communication thread makes a pass for all of
+  // them afterwards.
   if (!any_thread_ || base::Completion::is_in_callback() || !try_take()) return bell_.ring();
   release(accept());
 }
@@ -206,7 +207,7 @@ ProgressLock::Handover ProgressLock::accept() {
                  handover.looked_at < *since + longest_look_on;
     }
     handover.idle = executor_.is_idle();
-    // A call that ended here needs no wait.
+    // A call that has already ended needs no wait.
     expects_wait_ = expects_wait_ && handover.idle;
     handover.busy = executor_.is_busy() || executor_.has_dues() || executor_.is_finished();
   }
@@ -218,7 +219,8 @@ ProgressLock::Handover ProgressLock::accept() {
 void ProgressLock::drive(const base::Completion& call, base::Clock::time_point deadline) {
   const Visitor visitor(*this);
   if (!visitor.welcome()) return;
-  // Ring: the thread that moves the executor may sleep, and replay may need to know of this wait.
+  // The bell rings because the thread that moves the executor may sleep, and because replay may
+  // need to know of this wait.
   if (!any_thread_ || !try_take()) return bell_.ring();
   const base::Clock::time_point left_at{base::Clock::duration(let_go_at_)};
   Waiter waiter(bell_, crowded_, Listener::deputy);

@@ -11,30 +11,31 @@
 
 namespace tutti::runtime {
 
-/// The progress lock: decides which thread moves the executor. Normally it is the communication
-/// thread, which sleeps on the doorbell while there is nothing to do. A user thread that submits or
+/// The progress lock decides which thread moves the executor. Normally the communication thread
+/// does, and sleeps on the doorbell while there is nothing to do. A user thread that submits or
 /// waits takes the lock instead, because to wake another thread takes longer than to move a small
 /// message. It does not take the lock if only one thread may call MPI, nor while large tensors move
 /// between nodes.
 ///
-/// Thread-safe. Pendings hold it weakly and may outlive the session.
+/// Thread-safe. Pendings hold it weakly, and may outlive the session.
 class ProgressLock final : public base::Driver {
  public:
-  /// The references are good until `close`.
+  /// The references are valid until `close`.
   ProgressLock(Executor& executor, base::Doorbell& bell, bool crowded);
 
-  /// The communication thread: returns when the executor has finished and all dues have run.
+  /// The communication thread calls this. It returns when the executor has finished and all due
+  /// code has run.
   void run();
-  /// Call it after putting something into the inbox. Moves the executor, or wakes the thread that
+  /// Call this after putting a call into the inbox. Moves the executor, or wakes the thread that
   /// does. Does not block.
   void serve_inbox();
   /// Moves the executor until `call` is done.
   void drive(const base::Completion& call, base::Clock::time_point deadline) override;
-  /// Rings the bell: the thread that moves the executor may sleep, and replay may need to know of
-  /// the wait.
+  /// Rings the bell, because the thread that moves the executor may sleep, and because replay may
+  /// need to know of the wait.
   void wake(const base::Completion& call) override;
-  /// After `run`: waits until no user thread uses the executor, which takes a moment. Afterwards
-  /// none of the references is used.
+  /// Call this after `run`. It waits until no user thread uses the executor, which takes a moment.
+  /// Afterwards none of the references is used.
   void close();
 
  private:
@@ -54,26 +55,27 @@ class ProgressLock final : public base::Driver {
     Executor::Rest rest;
     bool visited = false;  ///< user threads come and go
   };
-  /// A user thread that may touch the bell and the executor.
+  /// A user thread that may use the bell and the executor.
   class Visitor;
 
   bool try_take();
-  /// Takes the bell's tickets, before a pass.
+  /// Takes the bell's tickets. Comes before a pass.
   void begin_pass(Handover& handover) const;
-  /// The bell has rung since the last pass began, and the executor may have to do something.
+  /// Whether the bell has rung since the last pass began, so that the executor may have something
+  /// to do.
   bool is_behind(const Handover& handover) const;
   void release(const Handover& handover);
-  /// A user thread's pass. Returns the events for which the thread may wait; nothing if something
-  /// moved.
+  /// Makes a user thread's pass. Returns the events for which the thread may wait; nothing if
+  /// something moved.
   std::optional<Executor::Rest> look(Handover& handover) TUTTI_EXCLUDES(turn_);
   Handover accept() TUTTI_EXCLUDES(turn_);
-  /// The communication thread's pass, and its wait. False: that was the last one.
+  /// Makes the communication thread's pass, and waits. Returns false if that was the last pass.
   bool own_turn(std::uint32_t ticket, Waiter& waiter) TUTTI_EXCLUDES(turn_);
-  /// The part of it under the lock. Nothing: there is no need to wait.
+  /// The part of `own_turn` under the lock. Returns nothing if the thread need not wait.
   std::optional<Idle> own_look(Waiter& waiter) TUTTI_REQUIRES(turn_);
   /// Lets a user thread run that released the progress lock a moment ago.
   void yield_to_user();
-  /// The time until which it sleeps while user threads come and go.
+  /// The time until which the communication thread sleeps while user threads come and go.
   base::Clock::time_point usual_wake(base::Clock::time_point now) const;
   void run_dues() TUTTI_EXCLUDES(turn_);
 
@@ -83,11 +85,12 @@ class ProgressLock final : public base::Driver {
   const bool between_nodes_;
   base::Mutex turn_{4};  ///< held for one look, some tens of microseconds
   Executor& executor_ TUTTI_GUARDED_BY(turn_);
-  std::atomic<bool> has_dues_{false};           ///< the communication thread was told
-  std::vector<Due> dues_;                       ///< of the communication thread alone
-  std::atomic<bool> taken_{false};              ///< a user thread holds the lock
-  std::atomic<bool> visited_{false};            ///< a user thread has held it of late
-  bool expects_wait_ = false;                   ///< of whoever holds the lock; see `soon`
+  std::atomic<bool> has_dues_{false};  ///< the communication thread was told
+  std::vector<Due> dues_;              ///< only for the communication thread
+  std::atomic<bool> taken_{false};     ///< a user thread holds the lock
+  std::atomic<bool> visited_{false};   ///< a user thread has held it of late
+  /// Only for the thread that holds the lock; see `soon`.
+  bool expects_wait_ = false;
   bool in_stride_ = false;                      ///< the communication thread moves data
   std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last released the lock
   std::atomic<int> visitors_{0};

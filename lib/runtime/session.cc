@@ -44,14 +44,14 @@ Session::Session(World world, const Options& options)
 void Session::end() {
   if (std::exchange(ended_, true)) return;
   if (fork_guard_.is_in_child()) {
-    // The threads exist in the parent only.
+    // The threads exist only in the parent.
     thread_.abandon();
     parts_->abandon_in_child();
     parts_->abandon_mpi(true);
     return;
   }
   base::abort_in_callback();
-  // The order matters: an MPI_Finalize that finds the store open waits until it is closed.
+  // The order matters: an MPI_Finalize that finds the store open waits until the store is closed.
   close(Telling::nobody);
   parts_->on_mpi_finalise(nullptr);
 }
@@ -59,7 +59,7 @@ void Session::end() {
 void Session::close() {
   if (fork_guard_.is_in_child()) return;
   base::refuse_in_callback("close()");
-  // To the other ranks this one has come to its barrier or join.
+  // To the other ranks, this rank has already come to its barrier or join.
   { const base::Lock until_it_is_over(meeting_); }
   close(Telling::caller);
 }
@@ -78,7 +78,8 @@ std::optional<Error> Session::depart() {
 }
 
 std::optional<Error> Session::leave_in_order() {
-  // Only now: to rank 0 a departure means that this rank's part of the timeline is written.
+  // This comes after the timeline is written: rank 0 takes a departure to mean that this rank's
+  // part is there.
   parts_->control().announce_departed();
   parts_->wait_for_followers(options_.stall_report_after, options_.key_timeout);
   parts_->merge_timeline();
@@ -92,8 +93,8 @@ std::optional<Error> Session::leave_in_order() {
       {.key = {}, .ranks = {lost->rank}}));
 }
 
-// A closed store may live on for long, so its tables go now. This thread has made most of them, and
-// malloc returns the free end of a thread's arena while that thread lives.
+// A closed store may live on for long, so its tables are freed here. This thread has made most of
+// them, and malloc returns the free end of a thread's arena only while that thread lives.
 void Session::run() {
   progress_lock_->run();
   progress_lock_->close();

@@ -31,13 +31,14 @@ std::size_t machine_bytes() {
   return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * base::page_bytes();
 }
 
-/// A part that moves holds up a more urgent tensor. Between nodes it does so for longer, and the
-/// next part already moves while it ends, so small parts cost less there. A training step with
+/// A part that moves holds up a more urgent tensor, and between nodes it does so for longer. There
+/// the next part already moves while a part ends, so small parts cost less. A training step with
 /// ResNet-50's gradients over two hosts at 1 Gbit/s reached 98.4 to 98.9 % of the speed that the
-/// links allow in parts of 512 KiB, and 97.6 to 98.4 % in parts of 1 MiB. Over eight hosts it
-/// reached 94 to 96 % in either, and 88 % in parts of 4 MiB. On one node the pipeline runs empty at
-/// each end of a part, so parts are larger. One batch moves at a time there, so a second open gate
-/// would hold up a more urgent tensor for nothing.
+/// links allow with parts of 512 KiB, and 97.6 to 98.4 % with parts of 1 MiB. Over eight hosts it
+/// reached 94 to 96 % with either, and 88 % with parts of 4 MiB.
+///
+/// On one node the pipeline runs empty at each end of a part, so parts are larger. One batch moves
+/// at a time there, so a second open gate would only hold up a more urgent tensor.
 coordinator::Settings protocol_of(const Options& options, const topology::Topology& topology) {
   const bool several_nodes = topology.node_count() > 1;
   constexpr std::size_t mib = std::size_t{1} << 20;
@@ -53,8 +54,9 @@ coordinator::Settings protocol_of(const Options& options, const topology::Topolo
   return settings;
 }
 
-/// The smallest cache of all ranks, because all ranks must cut data to the same size; and all
-/// processors that ranks of this node may run on, whether or not ranks are bound to some of them.
+/// All ranks must cut data to the same size, so this takes the smallest cache of all ranks. It
+/// counts all processors on which ranks of this node may run, whether or not each rank is bound to
+/// some of them.
 collective::Machine agreed_machine(const World& world, const topology::Topology& topology) {
   const auto all =
       world.all_gather(fmt::format("{} {}", world.cache_bytes, fmt::join(world.processors, " ")),
@@ -72,7 +74,7 @@ collective::Machine agreed_machine(const World& world, const topology::Topology&
   return {cache_bytes, static_cast<int>(processors.size())};
 }
 
-/// Against a segment that finds no room.
+/// Advice for the case that a segment finds no room.
 std::string remedy(const Options& options) {
   if (options.slice_bytes == 0) return {};
   return fmt::format("lower Options.slice_bytes (TUTTI_SLICE_BYTES), which is {}, ",
@@ -95,7 +97,7 @@ std::unique_ptr<SessionParts> SessionParts::open(World world, const Options& opt
   try {
     parts->open_all(options, std::move(on_loss));
   } catch (...) {
-    // Freeing them would wait for a rank that is not there.
+    // Freeing the communicators would wait for a rank that is not there.
     parts->leave_communicators();
     throw;
   }
@@ -134,7 +136,8 @@ void SessionParts::agree(const std::string& what, const std::function<void()>& s
   try {
     control::agree(gather, say_who);
   } catch (const Error&) {
-    // Nobody is lost to those that go, too.
+    // All ranks know of the failure and leave, so no rank may take the end of another one for a
+    // loss.
     if (all_know) control_->announce_departed();
     throw;
   }
@@ -162,7 +165,7 @@ void SessionParts::open_control(const Options& options, OnLoss on_loss) {
   };
   control_ =
       control::ControlPlane::open(world_.rank, world_.size, gather, settings, make_responder);
-  // From now on it also tells of other nodes' ranks.
+  // From now on the control plane also tells of ranks on other nodes.
   if (world_.lookout) world_.lookout->also_ask([this] { return control_->lost_rank(); });
   protocol_ = protocol_of(options, topology());
   mpi::check_thread_level(topology().node_count(), options.user_makes_no_mpi_calls);
@@ -191,7 +194,7 @@ void SessionParts::open_memory(const Options& options) {
         "device staging", DeviceSide::Staging::bytes(tuning_.device_layout(topology())));
     pairs = base::create_memory_file("pairs", p2p::PairMemory::bytes(topology().local_size()));
     if (!topology().is_leader()) return;
-    // One rank checks for all, because each rank alone would find room for its own part.
+    // One rank checks for all ranks, because each rank alone would find room for its own part.
     base::check_available(segment_size, remedy(options));
     base::reserve(pairs, 0, p2p::PairMemory::head_bytes(topology().local_size()));
   });
@@ -337,11 +340,12 @@ std::uint64_t SessionParts::control_messages() const {
 }
 
 void SessionParts::close() {
-  // It rings the control plane's doorbells.
+  // The peer side goes first, because it rings the control plane's doorbells.
   peer_side_.reset();
   control_.reset();
   engine_.reset();
-  // A thread of the program may be about to submit a call.
+  // The device side is closed and not destroyed, because a thread of the program may be about to
+  // submit a call.
   if (device_) device_->close();
   gate_.reset();
   data_.reset();

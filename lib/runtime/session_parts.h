@@ -26,47 +26,51 @@ namespace tutti::runtime {
 /// The parts of a session. All ranks build them together, and take them apart in reverse order.
 class SessionParts {
  public:
-  /// On a control thread, until `close`.
+  /// Runs on a control thread, until `close`.
   using OnLoss = std::function<void(const control::FailedRank&)>;
 
-  /// Collective, blocking. Every step that can fail on one rank alone is agreed, so that all ranks
-  /// throw together and name the rank that failed.
+  /// Collective, blocking. The ranks agree on every step that can fail on one rank alone. So all
+  /// ranks throw together, and name the rank that failed.
   static std::unique_ptr<SessionParts> open(World world, const Options& options, OnLoss on_loss);
 
   const topology::Topology& topology() const { return control_->topology(); }
   const coordinator::Settings& protocol() const { return protocol_; }
   control::ControlPlane& control() { return *control_; }
-  /// Sent and received so far, heartbeats not counted.
+  /// The number of messages sent and received. Heartbeats do not count.
   std::uint64_t control_messages() const;
   collective::Engine& engine() { return *engine_; }
   DeviceSide& device() { return *device_; }
   PeerSide& peers() { return *peer_side_; }
-  /// Belongs to the thread that moves the executor, except for its `now`.
+  /// The timeline belongs to the thread that moves the executor. Other threads may only call its
+  /// `now`.
   observe::Timeline& timeline() { return *timeline_; }
-  /// Null on one node.
+  /// The communicator for data between nodes. Null if there is one node.
   const mpi::Communicator* data() const { return data_.get(); }
   base::Doorbell& bell();
   Tensor allocate(const Shape& shape, DType dtype);
-  /// This rank's share of the node's segments.
+  /// This rank's share of the segments of its node.
   std::size_t segment_bytes() const;
   const shm::Arena& arena() const { return *arena_; }
   const collective::Machine& machine() const { return machine_; }
   const collective::Tuning& tuning() const { return tuning_; }
 
-  /// Runs when the program finalises MPI while the store lives. Null: no longer.
+  /// Sets the function that runs if the program finalises MPI while the store lives. Null removes
+  /// it.
   void on_mpi_finalise(std::function<void()> stop);
-  /// A peer died: MPI can no longer be finalised without hanging. `told`: see mpi::abandon.
+  /// Notes that a rank died: MPI can no longer be finalised without hanging. For `told` see
+  /// mpi::abandon.
   void abandon_mpi(bool told);
-  /// Blocks while other ranks' messages go through this process, and logs these ranks.
+  /// Blocks as long as other ranks send messages through this process, and logs these ranks.
   void wait_for_followers(std::chrono::milliseconds notice_after, std::chrono::milliseconds limit);
-  /// Writes this rank's part of the timeline, if there is to be one. Call it when nothing moves any
-  /// more and before this rank is announced as departed.
+  /// If the options ask for a timeline, writes this rank's part of it. Call this when nothing moves
+  /// any more, and before this rank is announced as departed.
   void write_timeline(bool lost);
-  /// Writes the whole timeline. Rank 0 calls it when all others have departed.
+  /// Writes the whole timeline. Rank 0 calls this when all others have departed.
   void merge_timeline();
-  /// A forked child calls it and never destroys the object: the threads are the parent's.
+  /// A forked child calls this, and never destroys the object, because the threads are the
+  /// parent's.
   void abandon_in_child();
-  /// Ends the control plane's threads and frees the communicators. Idempotent.
+  /// Ends the control plane's threads and frees the communicators. A second call does nothing.
   void close();
 
  private:
@@ -81,14 +85,14 @@ class SessionParts {
   void map_memory(const shm::NodeMemory::Layout& layout, const base::Fd& segment,
                   const std::vector<base::Fd>& arenas);
   void open_timeline(const Options& options);
-  /// Maps memory that transfers between nodes use, which outlives them.
+  /// Maps memory that transfers between nodes use. The memory outlives these transfers.
   base::Mapper mapper();
   void leave_communicators();
-  /// Runs `step` and agrees on its outcome.
+  /// Runs `step`, and agrees with the other ranks on its outcome.
   void agree(const std::string& what, const std::function<void()>& step);
 
   World world_;
-  /// Null when no rank is on another node.
+  /// Null if no rank is on another node.
   std::unique_ptr<mpi::Communicator> data_;
   std::unique_ptr<mpi::Communicator> gate_;
   coordinator::Settings protocol_;

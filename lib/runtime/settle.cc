@@ -1,4 +1,4 @@
-// How calls end: each by itself, or all of them when the store does.
+// How calls end: one by one, or all together when the store ends.
 #include <utility>
 
 #include "base/keep.h"
@@ -9,7 +9,7 @@
 namespace tutti::runtime {
 namespace {
 
-/// How long a store that fails waits for its last copies from and to a GPU.
+/// The time for which a failing store waits for its last copies from and to a GPU.
 constexpr auto longest_last_copies = std::chrono::seconds(2);
 
 }  // namespace
@@ -28,7 +28,7 @@ void Executor::finish(const CallTable::Entry& entry, const std::exception_ptr& e
   end(entry.list, *entry.call, error);
 }
 
-// Drops the tensors before the call is done, because afterwards the store must hold no tensor of
+// Releases the tensors before the call is done, because afterwards the store must hold no tensor of
 // the caller.
 void Executor::end(const std::shared_ptr<CallList>& list, TensorCall& call,
                    const std::exception_ptr& error) {
@@ -37,7 +37,7 @@ void Executor::end(const std::shared_ptr<CallList>& list, TensorCall& call,
 
 void Executor::end(const std::shared_ptr<base::Completion>& completion, TensorCall& call,
                    const std::exception_ptr& error) {
-  // This thread holds the progress lock, and may be a user thread that holds locks of its own.
+  // This thread holds the progress lock. It may be a user thread that holds locks of its own.
   if (call.has_foreign_deleter()) {
     dues_.push_back({completion, &call, error});
     return;
@@ -61,7 +61,7 @@ void Executor::settle(const Submission& submission, const std::exception_ptr& er
   if (const auto* const call = std::get_if<std::shared_ptr<PeerCall>>(&submission)) {
     return end(*call, error);
   }
-  // A join or departure that has begun has moved its completion to the executor.
+  // A join or a departure that has begun has moved its completion to the executor.
   const auto settle_meeting = [&](const auto& meeting) {
     if (meeting.completion) settle(meeting.completion, error);
   };
@@ -78,7 +78,7 @@ void Executor::drain_device() {
         longest_last_copies.count());
     keep_tensors_for_good();
   } catch (const std::exception& error) {
-    // A device that failed makes no copies any more.
+    // A device that has failed makes no copies any more.
     base::log().debug("the copies of a GPU that failed: {}", error.what());
   }
 }

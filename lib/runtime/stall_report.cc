@@ -1,5 +1,5 @@
-// Words the log of a rank on which nothing moves, and the list of keys that were in flight when a
-// rank is lost.
+// Words the log of a rank on which nothing moves, and the list of the keys that were in flight when
+// a rank was lost.
 #include <fmt/format.h>
 
 #include <string>
@@ -18,11 +18,11 @@ bool Executor::has_waiting_user() const {
 void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
-  // A line of its own must tell which key waits for which rank.
+  // Each line must tell by itself which key waits for which rank.
   std::string what = calls_.empty() ? "" : in_flight_text() + "; ";
   if (!peers_.messenger().empty()) what += peers_.messenger().describe() + "; ";
   base::log().warn("nothing has moved for {:.1f} s; {}{}", waited.count(), what, wait_text());
-  // For the library's authors.
+  // This line is for the library's authors.
   base::log().debug("{}", participant_.describe());
   const std::string last = recorder_.dump(events);
   if (!last.empty()) base::log().debug("last events: {}", last);
@@ -36,7 +36,7 @@ std::string Executor::wait_text() const {
         "closing the store; nobody leaves before every rank has done all that was planned";
     return place_.rank == 0 ? all + ", and rank 0 leaves last" : all;
   }
-  // Until something is planned only rank 0 knows which ranks are missing, and logs it.
+  // Until something is planned, only rank 0 knows which ranks are missing. Rank 0 logs them.
   return place_.rank == 0 ? "other ranks have not come yet"
                           : "rank 0 answers when all have come, unless it is stopped";
 }

@@ -29,8 +29,8 @@ std::int64_t now_ns() {
   return std::chrono::nanoseconds(base::Clock::now().time_since_epoch()).count();
 }
 
-/// Beside a device, as /dev/full is one, files would be left among devices. Returns why a timeline
-/// is not written there, or nothing.
+/// Returns why a timeline is not written there, or nothing. Beside a device such as /dev/full the
+/// files would be left among devices.
 std::string refusal_of(const std::string& path) {
   std::error_code none;
   const auto status = std::filesystem::status(path, none);
@@ -43,13 +43,14 @@ std::string refusal_of(const std::string& path) {
 
 constexpr int to_write = O_WRONLY | O_CREAT | O_TRUNC;
 
-/// Empties it, or makes it. Returns why not, or nothing.
+/// Makes the file or empties it. Returns why that failed, or nothing.
 std::string create(const std::string& path, int flags) {
   const std::string failure = base::open_regular(path, flags).failure;
   return failure.empty() ? failure : fmt::format("{}: {}", path, failure);
 }
 
-/// Writes a file from its beginning. Returns why not, or nothing; what is cut short is removed.
+/// Writes a file from its beginning. Returns why that failed, or nothing. If not everything could
+/// be written, removes the file.
 std::string fill(const std::string& path, int flags,
                  const std::function<void(std::ostream&)>& write) {
   base::RegularFile opened = base::open_regular(path, flags);
@@ -62,7 +63,7 @@ std::string fill(const std::string& path, int flags,
   return std::strerror(error);
 }
 
-/// When a rank came to meetings of all ranks and left them.
+/// The times at which a rank came to meetings of all ranks, and left them.
 using Stamps = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
 Stamps meet(const World& world) {
@@ -76,7 +77,7 @@ Stamps meet(const World& world) {
   return stamps;
 }
 
-/// The bounds of a node's clock beside those of rank 0's node.
+/// The bounds of the difference between a node's clock and that of rank 0's node.
 observe::ClockBounds bounds_of(const std::vector<Stamps>& everyone,
                                const topology::Topology& topology, int node) {
   observe::ClockBounds bounds;
@@ -94,8 +95,8 @@ observe::ClockBounds bounds_of(const std::vector<Stamps>& everyone,
   return bounds;
 }
 
-/// For a file's name, which has at most 255 bytes. Long lists that begin and end alike still
-/// differ.
+/// A list for the name of a file, which has at most 255 bytes. Long lists differ even if they begin
+/// and end alike.
 std::string short_list(const std::vector<int>& ranks) {
   constexpr std::size_t shown = 8;
   if (ranks.size() <= shown) return fmt::format("{}", fmt::join(ranks, "-"));
@@ -120,7 +121,7 @@ std::string timeline_path(const std::string& path, int creation_number,
 TimelineFiles::TimelineFiles(const World& world, const Options& options)
     : rank_(world.rank),
       size_(world.size),
-      // The program may change its folder before the end.
+      // The path is absolute, because the program may change its folder before the end.
       given_(std::filesystem::absolute(options.timeline)),
       path_(timeline_path(given_, world.creation_number, world.world_ranks)) {
   info_.rank = world.rank;
@@ -134,7 +135,8 @@ std::string TimelineFiles::part_of(int rank) const {
 
 std::string TimelineFiles::create_files() {
   std::string failure = refusal_of(given_);
-  // A link to the timeline is the user's; nobody has reason to link a part.
+  // The timeline's path may be a link of the user's. Nobody has reason to make a link at the path
+  // of a part, so such a link is refused.
   if (failure.empty()) failure = create(part_of(rank_), to_write | O_NOFOLLOW);
   if (!failure.empty() || rank_ != 0) return failure;
   failure = create(path_, to_write);
@@ -163,7 +165,7 @@ std::unique_ptr<TimelineFiles> TimelineFiles::open(const World& world,
 }
 
 void TimelineFiles::compare_clocks(const World& world, const topology::Topology& topology) {
-  // On one node there is one clock.
+  // There is only one clock if there is one node.
   const Stamps mine = topology.node_count() > 1 ? meet(world) : Stamps{{now_ns(), now_ns()}};
   std::vector<Stamps> everyone;
   for (const std::string& said :
@@ -239,7 +241,7 @@ void TimelineFiles::warn_of(const std::vector<int>& missing) const {
 }
 
 void TimelineFiles::leave_part() {
-  // It was made when the store was, and is empty.
+  // The file is empty. It was made together with the store.
   if (rank_ == 0) ::unlink(path_.c_str());
   if (!has_part_) return;
   base::log().warn("a rank is lost, so the timeline stays in parts; this rank's is {}",

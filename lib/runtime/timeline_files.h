@@ -12,33 +12,35 @@
 
 namespace tutti::runtime {
 
-/// Where a store's timeline goes: each rank writes a part on its own host before the others may
-/// count it as gone, and rank 0, which leaves last, puts those that it can see together. So nobody
-/// waits for anybody, and a rank that dies costs its own part alone.
+/// The files of a store's timeline. Each rank writes a part on its own host before the others may
+/// count it as gone. Rank 0 leaves last, and merges the parts that it can read. So no rank waits
+/// for another one, and a rank that dies loses only its own part.
 class TimelineFiles {
  public:
-  /// Collective when the option is set; then it also compares the nodes' clocks. Opens the files.
-  /// Throws `invalid_argument`, on all ranks, naming the rank that cannot write, path and reason,
-  /// also when something other than a file stands at its part's path, such as a link or a pipe.
+  /// Opens the files. If the option is set, this is collective, and also compares the nodes'
+  /// clocks. Throws `invalid_argument` on all ranks if one of them cannot write, or if a link, a
+  /// pipe or anything else that is not a file stands at the path of its part. The error names the
+  /// rank, the path and the reason.
   static std::unique_ptr<TimelineFiles> open(const World& world, const topology::Topology& topology,
                                              const Options& options);
 
   /// Writes this rank's part. Blocks for as long as the disk takes. If it fails, it logs the error
   /// and leaves nothing of the part.
   void write_part(const observe::Timeline& timeline);
-  /// On rank 0 when all others have written theirs: one file out of the parts, which are removed.
-  /// Logs which ranks' parts it did not find, and where they lie. When the file cannot be written,
-  /// or rank 0's part is missing, logs why; no such file stays then, and the parts do.
+  /// Rank 0 calls this when all others have written their parts. It merges the parts into one file
+  /// and removes them. It logs which ranks' parts it did not find, and where they lie. If it cannot
+  /// write the file, or if its own part is missing, it logs why, removes the file and leaves the
+  /// parts.
   void merge();
-  /// After a loss: says where the part is. There is no whole file then.
+  /// Logs where the part is. Call this after a loss: then there is no merged file.
   void leave_part();
 
  private:
   TimelineFiles(const World& world, const Options& options);
   std::string part_of(int rank) const;
-  /// Returns why not, or nothing.
+  /// Creates the files. Returns why that failed, or nothing.
   std::string create_files();
-  /// Logs which ranks the whole file lacks.
+  /// Logs which ranks' parts the merged file lacks.
   void warn_of(const std::vector<int>& missing) const;
   void compare_clocks(const World& world, const topology::Topology& topology);
 

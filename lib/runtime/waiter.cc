@@ -11,20 +11,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A futex wake-up costs about as much as this, so longer spinning only wastes processor time.
+// A futex wake-up costs about as much as this. Longer spinning only wastes processor time.
 constexpr auto spin_time = 20us;
-// If no other thread wants the processor, yielding costs little, while ranks that sleep too soon
-// make each other wait for wake-ups. Four ranks on two processors took 25 us for 4 bytes when they
-// slept after eight yields, otherwise 6 to 9.
+// If no other thread wants the processor, yielding costs little. Ranks that sleep too soon make
+// each other wait for wake-ups. Four ranks on two processors took 25 us for 4 bytes when they slept
+// after eight yields, and otherwise 6 to 9 us.
 constexpr int least_yields = 8;
 constexpr auto yield_time = 50us;
-// A gate whose peer is late is polled less and less often: at most an eighth of the wait too late
-// up to 10 ms, then a sixty-fourth up to 40 ms. A poll costs 50 to 100 us, so a hundred a second
-// would cost one per cent of a core.
+// A gate whose other ranks are late is polled less and less often. Up to 10 ms the poll comes at
+// most an eighth of the wait too late, and then a sixty-fourth, up to 40 ms. A poll costs 50 to 100
+// us, so a hundred polls a second would cost one per cent of a core.
 constexpr auto gate_usual_sleep = 10ms;
 constexpr auto gate_longest_sleep = 40ms;
-// A transfer keeps the network busy. If nothing arrives for long, the network is slow or the peer
-// does something else.
+// A transfer keeps the network busy. If nothing arrives for long, the network is slow or the other
+// rank does something else.
 constexpr auto transfer_poll_time = 100us;
 constexpr auto transfer_longest_sleep = 1ms;
 
@@ -46,7 +46,8 @@ base::Clock::duration longest_sleep(Waiter::For reason, base::Clock::duration wa
 
 }  // namespace
 
-// A look at the clock costs as much as a spin, and only the end of a sleep needs it.
+// The clock is not read here. Reading it costs as much as a spin, and only the end of a sleep needs
+// the time.
 void Waiter::reset() {
   const bool needs_time = waiting_ && slept_ && reason_ == For::transfer;
   reset(needs_time ? base::Clock::now() : since_);

@@ -23,15 +23,15 @@
 namespace tutti::runtime {
 namespace {
 
-/// Ranks that create stores together: those of MPI_COMM_WORLD, or a group of them.
+/// Ranks that create stores together: all of MPI_COMM_WORLD, or a group of them.
 struct Circle {
-  base::Mutex mutex{1};  ///< of whoever creates a store over these ranks
+  base::Mutex mutex{1};  ///< held by the thread that creates a store over these ranks
   std::unique_ptr<mpi::Communicator> communicator TUTTI_GUARDED_BY(mutex);
   int attempts TUTTI_GUARDED_BY(mutex) = 0;  ///< to create a store
   int stores TUTTI_GUARDED_BY(mutex) = 0;
 };
 
-/// MPI is one per process, and so is what stores are created with.
+/// The objects that exist once in a process: MPI, and the means by which stores are created.
 struct Process {
   base::Mutex mutex{1};  ///< while MPI starts
   std::unique_ptr<control::Presence> presence TUTTI_GUARDED_BY(mutex);
@@ -39,12 +39,12 @@ struct Process {
 };
 
 Process& process() {
-  // Never destroyed: MPI may be finalised by an exit handler.
+  // The object is never destroyed, because an exit handler may finalise MPI.
   static auto* const only = new Process;
   return *only;
 }
 
-/// In place of a store's ranks: the turn of the threads that start MPI, one after the other.
+/// A key that stands in place of a store's ranks: under it the threads that start MPI take turns.
 const std::vector<int>& starting() {
   static const std::vector<int> none = {-1};
   return none;
@@ -57,8 +57,8 @@ std::string short_name(const std::string& text) {
   return fmt::format("{:02x}", fmt::join(hash, ""));
 }
 
-/// The means by which a process that creates a store sees the others. Empty where no launcher of
-/// MPI is known.
+/// The means by which a process that creates a store sees the other processes. Empty if no launcher
+/// of MPI is known.
 struct Sight {
   control::Presence* presence = nullptr;
   std::shared_ptr<FailureDetector> ends;
@@ -69,7 +69,7 @@ net::EndNotices notices_for(const mpi::Launched& launched) {
   return {address == nullptr ? "" : address, launched.name_space};
 }
 
-/// Before MPI is up, so that a rank's end is seen even there.
+/// Called before MPI is up, so that this process sees it if a rank ends even then.
 Sight start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
   Sight sight;
   mpi::StartSettings settings;
@@ -101,7 +101,7 @@ Sight start(Process& here, const Options& options) TUTTI_REQUIRES(here.mutex) {
                           mine, fmt::join(ranks, ", ")));
 }
 
-/// The world ranks of a store, ascending; none when it is over all.
+/// The world ranks of a store, ascending. Empty if the store is over all ranks.
 std::vector<int> group_of(std::vector<int> ranks) {
   const int size = mpi::world_size();
   const int mine = mpi::world_rank();
@@ -119,7 +119,7 @@ std::vector<int> group_of(std::vector<int> ranks) {
   return ranks;
 }
 
-/// The rank within the store.
+/// The lost rank, in the store's numbering.
 std::optional<control::FailedRank> among(const std::vector<int>& group,
                                          std::optional<control::FailedRank> lost) {
   if (!lost || group.empty()) return lost;
@@ -133,7 +133,8 @@ std::shared_ptr<Lookout> look_out(const Sight& sight, const std::vector<int>& gr
                                   const std::shared_ptr<Creating>& creating) {
   auto lookout = std::make_shared<Lookout>();
   if (sight.presence == nullptr) return lookout;
-  // The store keeps the lookout. The launcher's word is for the time of its creation alone.
+  // The store keeps the lookout, but the launcher's notices count only while the store is created.
+  // So the lookout does not keep `sight.ends` alive.
   lookout->watch([seen = std::weak_ptr(sight.ends), group, limit = options.heartbeat_timeout] {
     const auto ends = seen.lock();
     return ends ? among(group, ends->poll_lost(limit, group)) : std::nullopt;
@@ -148,7 +149,7 @@ std::shared_ptr<Lookout> look_out(const Sight& sight, const std::vector<int>& gr
   return lookout;
 }
 
-// Last words: the rank that is lost, and why.
+// A rank's last words: the rank that is lost, and why.
 std::string words_of(const control::FailedRank& lost) {
   return fmt::format("{} {}", lost.rank, lost.reason);
 }
@@ -160,7 +161,8 @@ std::optional<control::FailedRank> lost_in(const std::optional<std::string>& wor
   return control::FailedRank{rank, words->substr(end + 1)};
 }
 
-/// A process sees the ends of its own machine's alone, and tells those of others.
+/// A process sees only the ends of processes on its own machine. It tells the ranks of other
+/// machines.
 void talk_over(const mpi::Communicator& communicator, Lookout& lookout) {
   lookout.tell([&communicator](const control::FailedRank& lost) {
     communicator.tell_others(words_of(lost));
@@ -175,7 +177,7 @@ std::unique_ptr<mpi::Communicator> duplicate(const mpi::Communicator& communicat
     return std::make_unique<mpi::Communicator>(communicator.duplicate(limit, look));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::timeout) throw;
-    // The ranks no longer agree on which copy is the next one.
+    // The ranks no longer agree on which copy comes next.
     throw Error(ErrorCode::internal,
                 fmt::format("{}; MPI cannot undo what it has begun, so this job can create no "
                             "more stores, and must end",
@@ -199,8 +201,8 @@ World meet(Circle& circle, const Sight& sight, const std::vector<int>& group,
     lookout->look();
     creating->look();
   };
-  // MPI cannot take back a call, and its call for a group polls until all ranks have come. So call
-  // MPI only when all have.
+  // MPI cannot take back a call, and MPI's call for a group polls until all ranks have come. So
+  // this rank calls MPI only when all have come.
   creating->wait_for_machine(limit, look);
   if (!circle.communicator) {
     circle.communicator = std::make_unique<mpi::Communicator>(meeting_place(group, limit, look));
@@ -243,7 +245,7 @@ void create_in_step(Circle& circle, const Sight& sight, const std::vector<int>& 
   }
 }
 
-/// Starts MPI, one thread at a time.
+/// Starts MPI. The threads of the process do so one after the other.
 Sight start(const Options& options) {
   Process& here = process();
   Sight sight;
@@ -260,7 +262,8 @@ Circle& circle_of(const std::vector<int>& group) {
   return here.circles[group];
 }
 
-/// In the job, even before MPI is initialised, which would wait for all ranks.
+/// This process's rank in the job. It is known even before MPI is initialised; to initialise MPI
+/// would wait for all ranks.
 int rank_in_job() {
   if (mpi::is_initialised()) return mpi::world_rank();
   const auto launched = mpi::launched();
@@ -280,14 +283,14 @@ void with_mpi_world(const Options& options, const std::function<void(World)>& cr
   const Sight sight = start(options);
   const std::vector<int> group = group_of(options.ranks);
   Circle& circle = circle_of(group);
-  // Where MPI may not be called by two threads at once, all worlds are taken in turns.
+  // If two threads may not call MPI at the same time, the threads create all stores in turns.
   const std::vector<int> turn = mpi::is_multithreaded() ? group : std::vector<int>();
   mpi::in_turn(turn, options.create_timeout, [&] {
     const base::Lock lock(circle.mutex);
     try {
       create_in_step(circle, sight, group, options, create);
     } catch (const Error& error) {
-      // Its end would be waited for at the end of MPI.
+      // MPI_Finalize would wait for the lost rank.
       if (error.code() == ErrorCode::peer_lost) mpi::abandon(true);
       throw Place{0, static_cast<int>(group.size()), group}.explain(error);
     }

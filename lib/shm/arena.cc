@@ -69,7 +69,7 @@ void Arena::GiveBack::operator()(void* memory) const {
 void Arena::give_back(std::size_t offset, std::size_t bytes) {
   // A forked child shares the pages with its parent, which goes on using them.
   if (::getpid() != owner_) return;
-  // Gives the pages back to the machine. If that fails, they only stay allocated.
+  // Gives the pages back to the machine. If that fails, they just stay allocated.
   static_cast<void>(::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                 static_cast<off_t>(offset), static_cast<off_t>(bytes)));
   const base::Lock lock(mutex_);
@@ -89,7 +89,7 @@ void Arena::give_back(std::size_t offset, std::size_t bytes) {
 }
 
 std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
-  // Checked first, so that rounding up cannot overflow.
+  // This is checked first, so that rounding up cannot overflow.
   if (bytes > largest_) {
     throw Error(ErrorCode::internal,
                 fmt::format("allocate of {} bytes: this machine has {} bytes of memory; allocate "

@@ -21,26 +21,26 @@ namespace tutti::shm {
 /// Every allocation keeps its arena alive.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  /// The deleter of an allocation. It runs no code of the program's and may run on any thread.
+  /// The deleter of an allocation. It runs no code of the program, and may run on any thread.
   struct GiveBack {
     void operator()(void* memory) const;
     std::shared_ptr<Arena> arena;
     std::size_t bytes;
   };
 
-  /// `bytes`: of addresses. `memory`: of the machine, the most that one allocation may take. Throws
-  /// `internal`.
+  /// `bytes` is the size of the range of addresses. `memory` is the size of the machine's memory,
+  /// and the most that one allocation may take. Throws `internal`.
   static std::shared_ptr<Arena> create(std::size_t bytes, const base::Mapper& map,
                                        std::size_t memory = SIZE_MAX);
 
   const base::Fd& file() const { return file_; }
   std::span<std::byte> span() const { return mapping_->span(); }
 
-  /// Returns page-aligned memory, all zeros, with its pages reserved: huge ones where they fit and
-  /// the kernel has them. It is freed when the last copy of the pointer in this process is
-  /// destroyed. Throws `internal` if the machine has not enough memory left.
+  /// Returns page-aligned memory, all zeros, with its pages reserved. They are huge where huge
+  /// pages fit and the kernel has some. The memory is freed when the last copy of the pointer in
+  /// this process is destroyed. Throws `internal` if the machine has not enough memory left.
   std::shared_ptr<void> allocate(std::size_t bytes) TUTTI_EXCLUDES(mutex_);
-  /// Bytes that are allocated now, and the most that ever were, in whole pages.
+  /// The bytes that are allocated now, and the most that ever were, in whole pages.
   std::size_t held() const { return held_.load(std::memory_order_relaxed); }
   std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
 

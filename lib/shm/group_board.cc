@@ -12,7 +12,7 @@ constexpr std::uint32_t not_failed = 0;
 constexpr std::uint32_t being_written = 1;
 constexpr std::uint32_t written = 2;
 
-/// Copies text with a zero behind it.
+/// Copies text, and adds a zero.
 template <std::size_t size>
 void copy_text(const std::string& text, std::array<char, size>& to) {
   const std::size_t length = std::min(text.size(), size - 1);

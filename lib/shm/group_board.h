@@ -15,26 +15,26 @@
 namespace tutti::shm {
 
 /// Words by which the ranks of a node tell each other about their NCCL communicator, and the ring
-/// of its launch log. Views into memory that the caller owns and that the node's ranks share. All
-/// zeros is a valid beginning.
+/// of its launch log. The object has views into memory that the caller owns and that the node's
+/// ranks share. A new memory of zeros is valid.
 ///
 /// Each rank writes its own words, and any rank reads them. The words that choose how a batch moves
-/// are `since` words: the sequence + 1 of the first batch before whose gate the rank had the thing
-/// in question. A rank writes such a word before it enters that gate. Since nobody passes a gate
-/// before all have entered it, all ranks that look after the gate get the same answer for its
-/// batch, though one of them may have entered the next gate already.
+/// are `since` words. Such a word is the sequence + 1 of the first batch before whose gate the rank
+/// had what the word is about. The rank writes it before it enters that gate. No rank passes a gate
+/// before all have entered it. So all ranks that look after the gate get the same answer for its
+/// batch, even if one of them has already entered the next gate.
 class GroupBoard {
  public:
   using Since = Flag;
   struct Member {
-    Since able;   ///< its device is open, and `place` is written; 0: not yet
-    Since ready;  ///< its communicator is connected to all peers; 0: not yet
+    Since able;   ///< set when its device is open and `place` is written; 0: not yet
+    Since ready;  ///< set when its communicator is connected to all ranks; 0: not yet
     /// The thread that makes the rank's communicator sleeps on it.
     base::Doorbell bell;
-    /// The rank's GPU and host, as NCCL tells ranks apart. Written before `able`.
+    /// The rank's GPU and host, by which NCCL distinguishes ranks. Written before `able`.
     std::array<char, 320> place;
-    std::atomic<int> version;  ///< of its NCCL, as that counts; 0: not known yet
-    /// Not `Failure::none`: the rank has no communicator and will get none.
+    std::atomic<int> version;  ///< the version of its NCCL, as NCCL counts it; 0: not known yet
+    /// If it is not `Failure::none`, the rank has no communicator and will get none.
     std::atomic<std::uint32_t> failed;
     std::array<char, 512> cause;
   };
@@ -44,8 +44,8 @@ class GroupBoard {
   };
 
   static std::size_t bytes(int local_size, std::size_t slots);
-  /// `slots`: how many chunks may be under way at once. Throws `internal` if the memory is smaller
-  /// than `bytes`.
+  /// `slots` is the number of chunks that may be under way at the same time. Throws `internal` if
+  /// the memory is smaller than `bytes`.
   GroupBoard(std::span<std::byte> memory, int local_size, int local_index, std::size_t slots);
 
   int local_size() const { return local_size_; }
@@ -53,28 +53,30 @@ class GroupBoard {
   bool is_first() const { return local_index_ == 0; }
   std::span<LaunchLog::Word> ring() const { return ring_; }
 
-  /// Longer text is cut.
+  /// Cuts a longer text.
   void set_place(const std::string& place) const;
-  /// Whether every rank had that before the gate of this batch. Call it after the gate has closed.
+  /// Whether every rank had it before the gate of this batch. Call this after the gate has closed.
   bool holds(Since Member::*since, std::uint64_t sequence) const;
-  /// For the batch after which a rank has something. The first call counts.
+  /// Notes that the rank has it from the next batch on. Only the first call counts.
   void set(Since Member::*since, std::uint64_t sequence) const;
-  /// True if no two ranks have the same GPU. Call it once all ranks are able.
+  /// Whether no two ranks have the same GPU. Call this once all ranks are able.
   bool are_places_distinct() const;
 
-  /// This rank's NCCL. Wakes the other ranks' threads.
+  /// Writes the version of this rank's NCCL. Wakes the other ranks' threads.
   void set_version(int version) const;
-  /// By local index; 0: not known yet.
+  /// The versions by local index. 0 if a version is not known yet.
   std::vector<int> versions() const;
 
   using Id = std::array<char, 128>;
-  /// The first rank sets it: the others find the communicator by this id. Wakes their threads.
+  /// Writes the id by which the other ranks find the communicator. The first rank calls this. It
+  /// wakes their threads.
   void set_id(const Id& id) const;
   bool has_id() const;
-  /// Call it once `has_id` is true.
+  /// Call this once `has_id` is true.
   const Id& id() const;
 
-  /// This rank gets no communicator. Longer text is cut; the first call counts. Wakes the threads.
+  /// Notes that this rank gets no communicator. Cuts a longer text. Only the first call counts.
+  /// Wakes the threads.
   void fail(const std::string& cause) const;
   /// Returns the failures of all ranks so far.
   std::vector<Failure> failures() const;

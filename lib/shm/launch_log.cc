@@ -8,10 +8,10 @@
 namespace tutti::shm {
 namespace {
 
-/// A word: the launch's number, its chunk, and its kind in the lowest bit. Launches are numbered
-/// from 1, so that no entry is all zeros before the numbers begin again. At a million chunks a
-/// second the numbers of chunks last for a hundred days. They may begin again, because a rank is
-/// never as far behind as that.
+/// A word holds the launch's number, its chunk, and its kind in the lowest bit. Launches are
+/// numbered from 1, so that no entry is all zeros before the numbers begin again. At a million
+/// chunks a second the numbers of chunks last for a hundred days. They may begin again, because no
+/// rank is ever as far behind as that.
 constexpr unsigned number_bits = 20;
 constexpr unsigned chunk_bits = 43;
 constexpr std::uint64_t numbers = std::uint64_t{1} << number_bits;

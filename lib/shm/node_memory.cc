@@ -30,7 +30,7 @@ std::size_t small_stride(const NodeMemory::Layout& layout) {
   return (layout.eager_bytes + base::cache_line - 1) / base::cache_line * base::cache_line;
 }
 
-/// Bytes for the small batches of this many ranks; one owner: for their results.
+/// The bytes for the small batches of this many ranks. With one owner, the bytes for their results.
 std::size_t small_bytes_of(const NodeMemory::Layout& layout, std::size_t owners) {
   return base::whole_pages(owners * batches_alive * small_stride(layout));
 }
@@ -54,7 +54,7 @@ std::size_t NodeMemory::Layout::bytes() const {
 std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local) const {
   std::vector<Extent> extents;
   std::size_t section = 0;
-  // A page with two owners goes to the first.
+  // If a page has two owners, it goes to the first.
   const auto share = [&](std::size_t size) {
     const auto end_of = [&](std::size_t owners) {
       return base::whole_pages(size * owners / ranks(*this));
@@ -66,7 +66,7 @@ std::vector<NodeMemory::Layout::Extent> NodeMemory::Layout::extents_of(int local
   };
   share(head_bytes(*this));
   share(in_bytes(*this));
-  // Each slot is divided by itself, because every slot holds a slice of every lane.
+  // Each slot is divided separately, because every slot holds a slice of every lane.
   for (std::size_t slot = 0; slot < slots; ++slot) share(base::whole_pages(slot_bytes));
   share(small_bytes_of(*this, ranks(*this)));
   if (small_results) share(small_bytes_of(*this, 1));

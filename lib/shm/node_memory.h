@@ -14,8 +14,8 @@ namespace tutti::shm {
 
 /// A word that one rank writes and the other ranks of its node read, on its own cache line.
 ///
-/// Sequentially consistent because of `NodeMemory::raise`: if two ranks raise their flags at once,
-/// at least one of them must see the other's.
+/// It is sequentially consistent because of `NodeMemory::raise`: if two ranks raise their flags at
+/// the same time, at least one of them must see the other's.
 struct alignas(base::cache_line) Flag {
   std::atomic<std::uint64_t> value{0};
 
@@ -23,7 +23,7 @@ struct alignas(base::cache_line) Flag {
   void store(std::uint64_t to) { value.store(to, std::memory_order_seq_cst); }
 };
 
-/// The gate that a rank has entered last, and beside it what the other rank of two needs next: for
+/// The gate that a rank has entered last. Beside it is what the other rank of two needs next: for
 /// which gate's batch this rank has filled its slot for halves. Both are gates as one word.
 struct alignas(base::cache_line) GateFlag {
   std::atomic<std::uint64_t> entered{0};
@@ -32,12 +32,12 @@ struct alignas(base::cache_line) GateFlag {
   std::uint64_t load() const { return entered.load(std::memory_order_seq_cst); }
   void store(std::uint64_t to) { entered.store(to, std::memory_order_seq_cst); }
   std::uint64_t filled() const { return filled_for.load(std::memory_order_acquire); }
-  /// Before the gate is entered, which makes it visible.
+  /// Comes before the gate is entered, which makes the word visible.
   void note_filled(std::uint64_t gate) { filled_for.store(gate, std::memory_order_release); }
 };
 
-/// Where the parts of a rank's batch lie in its arena. Written before the batch's gate, read after
-/// it has closed.
+/// Where the parts of a rank's batch lie in its arena. Written before the batch's gate, and read
+/// after it has closed.
 struct alignas(base::cache_line) Descriptor {
   struct Offsets {
     std::uint64_t in = 0;
@@ -51,9 +51,9 @@ struct alignas(base::cache_line) Descriptor {
 
 /// How many batches a rank may have entered that are not done there.
 inline constexpr std::uint64_t most_open = 3;
-/// How many batches need a copy of what is written on entry and read until the batch is done. If k
-/// is the first batch not done on a rank, it has entered k + most_open - 1 at most, and a peer is
-/// at most one gate further: k to k + most_open are in use.
+/// How many batches need a copy of data that are written on entry and read until the batch is done.
+/// If k is the first batch not done on a rank, the rank has entered at most k + most_open - 1, and
+/// another rank is at most one gate further. So k to k + most_open are in use.
 inline constexpr std::uint64_t batches_alive = most_open + 1;
 
 /// The data that a rank publishes to its node.
@@ -64,8 +64,8 @@ struct RankBlock {
   Flag copied_in;   ///< my input to the chunk may be read
   Flag reduced;     ///< my slice of the result may be read; I read no inputs any more
   Flag copied_out;  ///< I do not read the result any more
-  /// How many chunks of the session, among those that move by launches of NCCL, may be launched:
-  /// my input to them is complete.
+  /// How many chunks of the session, among those that move by launches of NCCL, may be launched,
+  /// because my input to them is complete.
   Flag prepared;
   /// How many chunks of the session, among those that move by halves:
   Flag half_filled;  ///< my slot holds the other rank's half, where that was not put there ahead
@@ -79,7 +79,7 @@ struct alignas(base::cache_line) Claims {
   static constexpr std::size_t most_stripes = 16;
   std::array<std::atomic<std::uint64_t>, most_stripes> stripes{};
 
-  /// True on one rank only, which must then compute the stripe.
+  /// Returns true on one rank only, which must then compute the stripe.
   bool claim(std::size_t stripe, std::uint64_t batch) {
     std::uint64_t seen = stripes[stripe].load(std::memory_order_relaxed);
     const std::uint64_t claimed = 2 * (batch + 1);
@@ -93,8 +93,8 @@ struct alignas(base::cache_line) Claims {
   }
 };
 
-/// The node's data segment: a block for each rank, the leader's flags, and the staging buffers.
-/// Views into a mapping that the caller owns. All zeros is a valid new segment.
+/// The node's data segment: a block for each rank, the leader's flags, and the staging buffers. The
+/// object has views into a mapping that the caller owns. A new segment of zeros is valid.
 class NodeMemory {
  public:
   /// Equal on all ranks of a node.
@@ -104,9 +104,9 @@ class NodeMemory {
     std::size_t slot_bytes = 0;   ///< one chunk of one rank
     std::size_t eager_bytes = 0;  ///< the eager limit: the largest batch that moves with its gate
     bool small_results = false;   ///< there is room for their results, too
-    /// Each rank's slot for a half of a chunk, in batches that move by halves; 0: none do.
+    /// Each rank's slot for a half of a chunk, in batches that move by halves. 0 if no batch does.
     std::size_t half_bytes = 0;
-    /// Bytes of the whole segment.
+    /// The bytes of the whole segment.
     std::size_t bytes() const;
 
     /// Whole pages of the segment.
@@ -115,12 +115,12 @@ class NodeMemory {
       std::size_t bytes = 0;
     };
     /// The pages that a rank uses most. If each rank touches its own first, they lie in the memory
-    /// next to its processor. All ranks' extents together are the segment.
+    /// next to its processor. The extents of all ranks together are the segment.
     std::vector<Extent> extents_of(int local) const;
   };
 
-  /// `doorbells` and `arenas` by local index, an arena empty where there is none. Throws `internal`
-  /// when the segment is smaller than its layout.
+  /// `doorbells` and `arenas` are ordered by local index. If a rank has no arena, its entry is
+  /// empty. Throws `internal` if the segment is smaller than its layout.
   NodeMemory(std::span<std::byte> segment, const Layout& layout, int local_index,
              std::span<base::Doorbell* const> doorbells, std::vector<std::span<std::byte>> arenas);
 
@@ -129,7 +129,7 @@ class NodeMemory {
   int local_size() const { return layout_.local_size; }
   RankBlock& block(int local) const { return blocks_[local]; }
   RankBlock& mine() const { return blocks_[local_index_]; }
-  /// Written by the leader: the last gate that every node has arrived at.
+  /// Written by the leader: the last gate at which every node has arrived.
   Flag& closed_flag() const { return *node_closed_; }
   /// Written by the leader: the sequence number + 1 of the last batch whose piggybacked data has
   /// arrived. The result lies where the leader had put its input.
@@ -138,8 +138,8 @@ class NodeMemory {
     return blocks_[local].descriptors[batch % batches_alive];
   }
 
-  /// Whether all ranks of the node have told where the batch's tensors lie in their arenas. Behind
-  /// the batch's gate.
+  /// Whether all ranks of the node have told where the batch's tensors lie in their arenas. Call it
+  /// after the batch's gate.
   bool are_all_in_arenas(std::uint64_t batch) const;
 
   /// The staging buffers for a chunk: a rank's input, and the result.
@@ -148,12 +148,12 @@ class NodeMemory {
   /// All staging buffers for this rank's inputs, and all for results.
   std::span<std::byte> all_staging_in() const;
   std::span<std::byte> all_staging_out() const;
-  /// Where a rank puts its input to the `batch`-th batch if that is small.
+  /// The place where a rank puts its input to the `batch`-th batch, if that batch is small.
   std::byte* small(int local, std::uint64_t batch) const;
-  /// Where the ranks put its result; each stripe is written by the rank that claimed it. Only with
-  /// `Layout::small_results`.
+  /// The place where the ranks put its result. Each stripe is written by the rank that claimed it.
+  /// Only with `Layout::small_results`.
   std::byte* small_result(std::uint64_t batch) const { return small(layout_.local_size, batch); }
-  /// A rank's slot for a half: see `Layout::half_bytes`.
+  /// A rank's slot for a half; see `Layout::half_bytes`.
   std::byte* half(int local) const;
   Claims& claims(std::uint64_t batch) const { return claims_[batch % batches_alive]; }
 
@@ -165,8 +165,9 @@ class NodeMemory {
 
   /// The smallest value of this flag on the node's ranks.
   std::uint64_t least(Flag RankBlock::*flag) const;
-  /// Raises this rank's flag. Wakes the node only if that raised the smallest: whoever waits for
-  /// one that is behind will be woken by it, and a processor is not taken away for nothing.
+  /// Raises this rank's flag. Wakes the node only if this flag was the smallest. A rank that waits
+  /// for another flag, which is further behind, is woken by that one. So no processor is taken away
+  /// for nothing.
   void raise(Flag RankBlock::*flag, std::uint64_t to) const;
   /// Wakes a rank that waits for data of its node.
   void ring(int local) const { doorbells_[static_cast<std::size_t>(local)]->ring_for_data(); }

@@ -9,16 +9,16 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::size_t common = std::size_t{32} << 20;
-/// For each processor. Two processors that see 480 MiB took 17 % less time for 64 MiB when they
-/// counted on this much each. With half of it 2 ranks took 17 % longer for 16 MiB.
+/// The most bytes for each processor. Two processors that see 480 MiB took 17 % less time for 64
+/// MiB when they counted on this much each. With half of it 2 ranks took 17 % longer for 16 MiB.
 constexpr std::size_t most_each = std::size_t{32} << 20;
 
 struct Destroy {
   void operator()(hwloc_topology* machine) const { hwloc_topology_destroy(machine); }
 };
 
-// Not sysconf: glibc multiplies one cache by the most that the processor's maker could have built
-// in.
+// This does not use sysconf, because glibc multiplies one cache by the largest number that the
+// processor's maker could have built in.
 std::size_t look() {
   hwloc_topology* raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return common;

@@ -23,7 +23,8 @@ void check_leader(int rank, std::span<const int> leader_of) {
 }
 
 /// Appends the joins of the canonical tree over the leaves [first, first + n). `is_node` says
-/// whether these leaves are those of one node. False: some node is not a branch of the tree.
+/// whether some leaves are exactly those of one node. Returns false if some node is not a branch of
+/// the tree.
 template <class IsNode>
 bool append_joins(std::size_t first, int n, const std::vector<int>& node_of, const IsNode& is_node,
                   std::vector<Join>& joins) {

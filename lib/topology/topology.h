@@ -5,8 +5,8 @@
 
 namespace tutti::topology {
 
-/// Which rank is on which node, as every rank of the job sees it: all fields but `rank` are equal
-/// everywhere. Plain data; made once by `make_topology` and then only read, from any thread.
+/// Which rank is on which node, as every rank of the job sees it. All fields except `rank` are
+/// equal on all ranks. Plain data: `make_topology` makes it once, and then any thread may read it.
 struct Topology {
   int rank = 0;
   int size = 1;
@@ -26,20 +26,21 @@ struct Topology {
   int leader(int node) const { return nodes[static_cast<std::size_t>(node)].front(); }
   bool is_leader() const { return local_index() == 0; }
 
-  /// The number of lanes: the smallest local size over all nodes. Local rank i < lanes() exchanges
-  /// shard i with its kin, the ranks of the same local index on the other nodes.
+  /// The number of lanes: the smallest number of ranks on any node. Local rank i < lanes()
+  /// exchanges shard i with its kin: the ranks that have the same local index on the other nodes.
   int lanes() const;
-  /// The world ranks of a lane: one of each node, in the order of `nodes`; 0 <= lane < lanes().
+  /// The world ranks of a lane: one of each node, in the order of `nodes`. Requires 0 <= lane <
+  /// lanes().
   std::vector<int> kin(int lane) const;
 
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-/// The topology as `rank` sees it. `leader_of[r]` is the lowest rank on r's node, for each rank r
-/// of the world. Throws `internal`, naming the first rank whose entry cannot be.
+/// Returns the topology as `rank` sees it. `leader_of[r]` is the lowest rank on r's node, for each
+/// rank r of the world. Throws `internal`, which names the first rank whose entry is impossible.
 Topology make_topology(int rank, std::span<const int> leader_of);
 
-/// Elements [begin, end).
+/// The elements [begin, end).
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -49,19 +50,22 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// Part `index` of `parts` when `count` elements are split evenly. The parts are disjoint, in order
-/// and cover everything. They have the same number of granules or one more, larger parts first;
-/// only the last part that has elements may end in a partial granule. Every boundary is a multiple
-/// of `granule` elements, or `count`. If there are fewer granules than parts, the last parts are
-/// empty. parts >= 1, 0 <= index < parts, granule >= 1.
+/// Returns part `index` of `parts` when `count` elements are split evenly.
+/// - The parts are disjoint and in order, and cover all elements.
+/// - All parts have the same number of granules, or one more; the larger parts come first.
+/// - Only the last part that has elements may end in a partial granule.
+/// - Every boundary is a multiple of `granule` elements, or `count`.
+/// - If there are fewer granules than parts, the last parts are empty.
+///
+/// Requires parts >= 1, 0 <= index < parts, granule >= 1.
 Range shard(std::size_t count, int parts, int index, std::size_t granule);
 
-/// How many operands the left half of the canonical sum tree over n >= 2 operands has: the largest
-/// power of two below n.
+/// The number of operands in the left half of the canonical sum tree over n >= 2 operands: the
+/// largest power of two below n.
 int tree_split(int n);
 
-/// One sum in a tree over nodes: adds what lies at node `right` to what lies at node `left`, where
-/// the sum then lies.
+/// One sum in a tree over nodes. It adds the operand at node `right` to the operand at node `left`,
+/// and leaves the sum there.
 struct Join {
   std::size_t left = 0;
   std::size_t right = 0;
@@ -69,9 +73,10 @@ struct Join {
   friend bool operator==(const Join&, const Join&) = default;
 };
 
-/// The canonical tree over ranks, as far as it sums what whole nodes have summed; each join comes
-/// after its branches. Empty if the canonical tree over nodes is used instead: because it is the
-/// same, or because some node does not hold exactly one branch of the tree over ranks.
+/// The part of the canonical tree over ranks that adds the sums of whole nodes. Each join comes
+/// after its branches. The result is empty if the canonical tree over nodes is used instead:
+/// because both trees are the same, or because some node does not hold exactly one branch of the
+/// tree over ranks.
 std::vector<Join> joins_of_uneven_nodes(const Topology& topology);
 
 }  // namespace tutti::topology

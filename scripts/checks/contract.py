@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every promise of dist_sync_mpi that a C++ test makes through the public interface is tested from Python too.
+"""Checks that Python tests every promise of dist_sync_mpi that a C++ test makes through the public interface.
 
     contract.py [ROOT]
 
 The names of the C++ tests are sentences, and the methods of test/python/contract_*.py are named after them. Python may
-have more of its own. Of C, test/unit/bindings tests that each function passes on its arguments and results.
+have further tests. For C, test/unit/bindings tests that each function passes on its arguments and results.
 """
 import pathlib
 import re
@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import root_given
 
-#: C++ tests with a store that are not about what a program is promised, and why.
+#: C++ tests with a store that test no promise to a program, and why.
 DEEPER = {
     "allocation_test.cc": "counts what the library takes from the heap, beside which both bindings take more",
     "bits_test.cc": "drives batches, parts and slices below the interface, which is the same from every language",
@@ -26,7 +26,7 @@ DEEPER = {
     "thresholds_test.cc": "drives every threshold of the engine",
 }
 
-#: {sentence: why Python has no test of it}.
+#: {sentence: the reason why Python has no test of it}.
 EXEMPT = {
     "a group of one rank records no timeline and says so when one is asked for": "the library logs it when it creates",
     "a forked child that drops the store lets go of nothing that its parent's threads use":
@@ -41,7 +41,7 @@ EXEMPT = {
 
 
 def cpp_sentences(folder):
-    """{sentence: its file} of the C++ tests that use a store."""
+    """Returns {sentence: its file} for the C++ tests that use a store."""
     found = {}
     for path in sorted(folder.glob("*_test.cc")):
         text = path.read_text()
@@ -57,7 +57,7 @@ def python_names(folder):
 
 
 def method_named(sentence):
-    """The Python test that carries a sentence: rank's -> ranks, 1 % -> 1."""
+    """The name of the Python test for a sentence: rank's -> ranks, 1 % -> 1."""
     return "test_" + re.sub(r"\W+", "_", sentence.lower().replace("'", "")).strip("_")
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Files are where they belong, and every source is built.
+"""Checks that files are where they belong, and that every source is built.
 
     layout.py [ROOT]
 
-- the top level and test/ hold the agreed folders and nothing else;
-- no source of the library hides an #if: what is compiled out is a stub file chosen by meson;
-- every source is listed in a meson.build, and every meson.build is reached;
-- no line of Python is longer than 120 columns.
+- The top level and test/ have only the agreed folders.
+- No source of the library has an #if. If a build lacks something, meson chooses a stub file.
+- Every source is listed in a meson.build, and every meson.build is reached.
+- No line of Python is longer than 120 columns.
 """
 import pathlib
 import re
@@ -23,7 +23,7 @@ TESTS = {"unit", "mpi", "ps", "python", "fault", "lab", "fuzz"}
 
 
 def files_of(root):
-    """The files that git tracks or would track, relative to the root."""
+    """Returns the files that git tracks or would track, relative to the root."""
     listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z", "--cached", "--others",
                              "--exclude-standard"], check=True, stdout=subprocess.PIPE)
     paths = (pathlib.PurePath(name) for name in listed.stdout.decode().split("\0") if name)
@@ -43,7 +43,7 @@ def conditionals(root, files):
     for path in files:
         if path.suffix == ".cc" and path.parts[0] in ("lib", "coordinator"):
             for number, line in enumerate((root / path).read_text().splitlines(), 1):
-                # Highway compiles a source once for each instruction set; this is its own guard.
+                # Highway compiles a source once for each instruction set. This is its guard.
                 if re.match(r"\s*#\s*if HWY_ONCE\b", line):
                     continue
                 if re.match(r"\s*#\s*(if|ifdef|ifndef|elif|else)\b", line):
@@ -51,7 +51,7 @@ def conditionals(root, files):
 
 
 def recipes_above(root, path):
-    """(the folder, its meson.build's text) from the file's own folder up to the root."""
+    """Yields (folder, text of its meson.build), from the file's own folder up to the root."""
     for folder in path.parents:
         recipe = root / folder / "meson.build"
         if recipe.exists():
@@ -59,7 +59,7 @@ def recipes_above(root, path):
 
 
 def is_listed(root, path):
-    """A meson.build names the source, or the stem that a loop there completes."""
+    """Whether a meson.build names the source, or the stem that a loop there completes."""
     for folder, text in recipes_above(root, path):
         name = str(path.relative_to(folder))
         stems = {name, name[:-len(".cc")], re.sub(r"_test\.cc$", "", name)}

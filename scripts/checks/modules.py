@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Modules include what the table "Modules" in lib/DESIGN.md lists, all of it and no more, without a cycle. A large
-module consists of submodules in folders of its own, such as ps/worker. Beside each mutex stands its level in the lock
-order there.
+"""Checks that each module includes exactly the modules that the table "Modules" in lib/DESIGN.md lists for it, and that
+there is no cycle. A large module consists of submodules in folders of their own, such as ps/worker. Also checks that
+each mutex has its level in the lock order of lib/DESIGN.md beside it.
 
     modules.py [ROOT]
 """
@@ -14,20 +14,20 @@ from command_line import root_given
 
 FOLDERS = ("include", "lib", "coordinator", "bindings", "examples", "benchmarks")
 EVERYWHERE = {"include", "base", "observe"}
-# Headers that a public header may not drag into a user's program.
+# Headers that a public header may not include into a user's program.
 PRIVATE_HEADERS = re.compile(r"mpi\.h|cuda|nccl|Eigen|spdlog|fmt/|flatbuffers|hwy/|sodium|zmq")
 CUDA_HEADERS = {"cuda.h", "cudaTypedefs.h", "cuda_runtime.h", "nccl.h", "cuda/driver.h", "cuda/nccl_functions.h"}
-# Headers that would make the ordering protocol impure: it gets time and messages as values.
+# Headers that the ordering protocol may not use. It gets time and messages as values.
 IMPURE_HEADERS = re.compile(r"(thread|mutex|condition_variable|future|sys/socket\.h|sys/epoll\.h)$")
 
 
-# A member or variable; not the one of which base::Mutex is made, whose constructor asks for its level.
+# A member or variable that is a mutex. The one inside base::Mutex does not count; its constructor takes a level.
 MUTEX = re.compile(r"\s*(mutable |static )*std::\w*mutex \w+;(?!\s*///< level \d)")
 MADE_OF = pathlib.PurePath("lib/base/mutex.h")
 
 
 def read_table(design):
-    """{module: modules it may use} from the rows `| \\`module\\` | job | a, b |`."""
+    """Returns {module: modules that it may use} from the rows `| \\`module\\` | job | a, b |`."""
     rows = re.findall(r"^\| `([\w/]+)` \|[^|]*\|([^|]*)\|$", design.read_text(), re.MULTILINE)
     if not rows:
         sys.exit(f"{design}: the table of modules is missing")
@@ -35,7 +35,7 @@ def read_table(design):
 
 
 def module_in(parts, allowed):
-    """The module in whose folder this is: a submodule, if the table has one there."""
+    """The module to whose folder this path belongs. It is a submodule if the table has one there."""
     submodule = "/".join(parts[:2])
     return submodule if submodule in allowed else parts[0]
 
@@ -45,7 +45,7 @@ def module_of(path, allowed):
 
 
 def target_of(included, allowed):
-    """The module that owns `included`, the text between the quotes."""
+    """The module to which `included`, the text between the quotes, belongs."""
     parts = included.split("/")
     return "include" if parts[0] == "tutti" else module_in(parts, allowed)
 
@@ -64,7 +64,7 @@ def unlisted(root, allowed):
 
 
 def lines(root):
-    """(file, line number, line) of every source."""
+    """Yields (file, line number, line) for every source."""
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".h", ".cc"):
@@ -73,7 +73,7 @@ def lines(root):
 
 
 def includes(root):
-    """(file, line number, < or ", what is included) of every include."""
+    """Yields (file, line number, < or ", the included text) for every include."""
     for path, number, line in lines(root):
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
         if match:
@@ -87,7 +87,7 @@ def mutexes_without_level(root):
 
 
 def forbidden(path, module, included):
-    """Why this file may not include this, or None."""
+    """Says why this file may not include this text. None if it may."""
     if module == "include" and PRIVATE_HEADERS.match(included):
         return f"a public header includes {included}: users would need it too"
     if module == "coordinator" and IMPURE_HEADERS.match(included):
@@ -100,7 +100,7 @@ def forbidden(path, module, included):
 
 
 def find_cycle(edges):
-    """The modules of one cycle, first one repeated at the end, or None."""
+    """The modules of one cycle, with the first one repeated at the end. None if there is no cycle."""
     done = set()
 
     def walk(module, path):
@@ -132,11 +132,11 @@ def problems_of(root):
         if target in allowed:
             edges.setdefault(module, set()).add(target)
         elif "/" not in included or (root / path.parts[0] / included).exists():
-            continue  # a neighbour in the same folder, or in one of the same programs
+            continue  # the file is in the same folder, or in one of the same programs
         if target not in allowed.get(module, set()):
             problems.append(f"{where}: {module} may not use {target} (\"{included}\"): "
                             "lib/DESIGN.md does not list that edge")
-    # A module without sources lists what it will use.
+    # A module without sources lists the modules that it will use.
     problems += [f"lib/DESIGN.md: {module} does not use {target}; take it out of the table"
                  for module in sorted(edges) for target in sorted(allowed.get(module, set()))
                  if target not in edges[module] | EVERYWHERE]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every promise of the drop-in for Apache MXNet has tests named after it, in files that are run.
+"""Checks that every promise of the drop-in for Apache MXNet has tests named after it, in files that are run.
 
     mxnet_contract.py [ROOT]
 
-A line is what MXNet 1.9.1 does, and under it stand the sentences that say what a script gets with tutti. They are the
-methods of test/python/mxnet_*.py and of test_mxnet.py. Those of the files in its PARTS are told 1, 3 and 4
-ranks, those in its SERVED 1 to 3 workers; others as many as they need.
+Each line below says what MXNet 1.9.1 does. The sentences under it say what a script gets with tutti. They are the names
+of methods in test/python/mxnet_*.py and test_mxnet.py. The files in PARTS of test_mxnet.py run with 1, 3 and 4 ranks,
+and those in SERVED with 1 to 3 workers. The others run with as many as they need.
 """
 import ast
 import pathlib
@@ -17,7 +17,7 @@ from command_line import root_given
 from contract import method_named
 
 LINES = {
-    # How MXNet calls a store.
+    # The way in which MXNet calls a store.
     "create looks a lower-cased name up among the registered classes, and makes a store of its own of any other": (
         "a store is found by its name in any case",
         "a name that nobody knows is refused, and no store of one process",
@@ -86,7 +86,7 @@ LINES = {
         "one worker with one device has a store, since its type is distributed",
         "a store is made of a name in any case, or is the one given",
     ),
-    # Traps in its sources.
+    # Traps in the sources of MXNet.
     "an optimizer sent without names decays biases too, and set_learning_rate reaches no server": (
         "weight decay leaves biases alone",
         "weight decay and learning rate are by each parameter's own factor",
@@ -177,7 +177,8 @@ LINES = {
 
 
 def named_in(path):
-    """(files, modules): what the code's strings name, as a whole, and what it imports. A docstring names nothing."""
+    """Returns (files, modules): the files that are named by whole strings of the code, and the modules that it imports.
+    Docstrings do not count."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     spoken = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     files = {node.value.removesuffix(".py") for node in nodes
@@ -187,7 +188,7 @@ def named_in(path):
 
 
 def run_by(driver):
-    """The files that the driver runs, or that one does which it imports; and these."""
+    """The files that the driver runs, the files that these import and run, and these files."""
     run, imported = named_in(driver)
     for module in imported:
         path = driver.with_name(f"{module}.py")

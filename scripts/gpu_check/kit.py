@@ -7,7 +7,7 @@ import pathlib
 import shutil
 
 DRIVER = "libcuda.so.1"
-# Where containers have the driver, if the loader does not know it.
+# The folders in which containers have the driver, if the loader does not find it.
 DRIVER_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 CUDA_BIN = "/usr/local/cuda/bin"
 
@@ -23,7 +23,7 @@ def load_driver():
 
 
 def why_no_gpu(driver):
-    """Empty if there is one."""
+    """Says why there is no GPU. Empty if there is one."""
     if driver is None:
         return f"no CUDA driver: the loader finds no {DRIVER}"
     status, devices = driver.cuInit(0), ctypes.c_int(0)
@@ -56,8 +56,8 @@ class Kit:
             **os.environ,
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-            "OMPI_MCA_pml": "ob1",  # the one without network cards' libraries
-            "OMPI_MCA_plm_rsh_agent": "true",  # there may be no ssh, which one machine does without
+            "OMPI_MCA_pml": "ob1",  # this one uses no libraries of network cards
+            "OMPI_MCA_plm_rsh_agent": "true",  # there may be no ssh, which a job on one machine does not need
         }
         libraries = [folder / "lib", own, driver_folder, nccl_folder()]
         if (folder / "openmpi").exists():
@@ -67,15 +67,15 @@ class Kit:
         self.environment["LD_LIBRARY_PATH"] = ":".join(str(path) for path in libraries if str(path))
 
     def program(self, name):
-        """A carried program; nothing if this build has none."""
+        """A program of the folder. Nothing if this build does not have it."""
         path = self.folder / "bin" / name
         return str(path) if path.exists() else None
 
     def library(self, name):
-        """A carried library; nothing if this build has none."""
+        """A library of the folder. Nothing if this build does not have it."""
         path = self.folder / "lib" / name
         return str(path) if path.exists() else None
 
     def tool(self, name):
-        """A program of the machine's or of its CUDA toolkit's; nothing if there is none."""
+        """A program of the machine or of its CUDA toolkit. Nothing if there is none."""
         return shutil.which(name, path=f"{self.environment['PATH']}:{CUDA_BIN}")

@@ -28,10 +28,10 @@ def text_of(file):
 
 
 def run(words, environment, limit):
-    """Runs a program until it ends, or for `limit` seconds: then it and all that it started are killed."""
+    """Runs a program until it ends, or for `limit` seconds. Then kills it and all processes that it has started."""
     began = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        # No pipes: what outlives its parent would keep them open.
+        # There are no pipes, because a process that outlives its parent would keep them open.
         with open(os.devnull, "rb") as nothing:
             process = subprocess.Popen(words, env=environment, stdin=nothing, stdout=out, stderr=errors,
                                        start_new_session=True)  # pylint: disable=consider-using-with
@@ -45,7 +45,7 @@ def run(words, environment, limit):
 
 
 def end(process):
-    """Kills what is left of the program's session."""
+    """Kills the remaining processes of the program's session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(TO_DIE)

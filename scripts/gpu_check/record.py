@@ -17,7 +17,7 @@ def dated(folder=RESULTS):
 
 
 class Record:
-    """Rewritten after each section, so that a run that is killed leaves what it has."""
+    """The record is written again after each section, so that a run that is killed leaves its results."""
 
     def __init__(self, path, kit, quick):
         self.path = path
@@ -43,7 +43,7 @@ class Record:
         self.write()
 
     def write(self):
-        """Each section and each row on a line of its own."""
+        """Writes each section and each row on a line of its own."""
         head = json.dumps(self.head, indent=1)
         lists = (f' "{name}": [\n' + ",\n".join(map(json.dumps, each)) + "\n ]"
                  for name, each in (("sections", self.sections), ("rows", self.rows)))

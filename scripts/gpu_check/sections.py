@@ -1,4 +1,4 @@
-"""The sections of a run, in their order: what is quick and what others rest on comes first."""
+"""The sections of a run, in their order. Fast sections, and those on which others depend, come first."""
 import importlib.metadata
 import platform
 import re
@@ -58,7 +58,7 @@ def tests(attempt):
 
 
 def stores(attempt):
-    """`device` and `nccl`, beside the same on the host."""
+    """Compares `device` and `nccl` with the same calls on the host."""
     return verdict(attempt.run([attempt.program("test_gpu_store"), "[gpu]"]))
 
 
@@ -83,7 +83,7 @@ def nccl_alone(attempt):
 
 
 def nccl_shared(attempt):
-    """NCCL may refuse two ranks on one GPU, however they are named."""
+    """NCCL may refuse two ranks on one GPU, even if they name different hosts."""
     done = attempt.run([attempt.program("test_cuda"), "[gpu-shared]"], NCCL_DEBUG="WARN")
     refused = re.search(r"(no NCCL:|ncclCommInitRankConfig failed:).*", done.out)
     if refused:

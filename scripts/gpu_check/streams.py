@@ -1,4 +1,4 @@
-"""Sums tensors of a framework through tutti's C interface, in order with the framework's streams alone.
+"""Sums tensors of a framework through tutti's C interface, ordered only by the framework's streams.
 
     mpirun -n 2 streams.py LIBRARY FRAMEWORK ROUNDS
 
@@ -34,7 +34,7 @@ class Error(ctypes.Structure):
 
 
 class Tutti:
-    """As much of tutti/c.h as this needs."""
+    """The part of tutti/c.h that this program needs."""
 
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
@@ -56,7 +56,7 @@ class Tutti:
         return made
 
     def pushpull(self, key, before, after, elements, stream):
-        """Submits pointers; what the stream holds so far comes first."""
+        """Submits pointers. Work that the stream already holds comes first."""
         tensors = [self.tensor(pointer, elements, stream) for pointer in (before, after)]
         values = [Values((ctypes.c_void_p * 1)(tensor), 1) for tensor in tensors]
         pending = ctypes.c_void_p()
@@ -145,7 +145,7 @@ class Cupy:
 
 
 class Driver:
-    """Writes by copies from memory that nobody changes, and reads by copies that are looked at in the end."""
+    """Writes by copies from memory that nobody changes, and reads by copies that are checked at the end."""
 
     def __init__(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")

@@ -184,7 +184,7 @@ class Creates(unittest.TestCase):
 
     def test_who_learns_last_that_a_create_has_failed_loses_nobody_that_has_ended_since(self):
         each(self, [(2, "gather", 3), (0, "gather", 7), (2, "send", 2)],
-             lambda *case: self.runs_out_of_files(*case, DEAF_MS="350"))
+             lambda *case: self.runs_out_of_files(*case, DEAF_MS="1000"))
 
     def runs_out_of_files(self, victim, call, number, **variables):
         job = Job(launched(3, victim, "files", call, number), **variables)

@@ -11,13 +11,13 @@ import registry
 from command_line import Parser
 from hosts import SKIPPED, Lab, Refused, enter, parse_rate, why_not
 
-ABOUT = """Makes emulated hosts on this machine: network namespaces joined by a switch, each with a host name
-and a link of its own, shaped in both directions. Needs root.
+ABOUT = """Emulates several hosts on this machine. A host is a network namespace with a host name of its own. One
+switch connects all hosts, and the link of each host has a limited rate in both directions. lab needs root.
 
-  scripts/lab up 8 --rate 1gbit             eight hosts, lab-h0 to lab-h7
-  scripts/lab exec h0 ip address            a command on one of them
-  scripts/lab run build/examples/train ...  an MPI job, one rank on each
-  scripts/lab traffic                       what the links have carried
+  scripts/lab up 8 --rate 1gbit             makes eight hosts, lab-h0 to lab-h7
+  scripts/lab exec h0 ip address            runs a command on one of them
+  scripts/lab run build/examples/train ...  runs an MPI job with one rank on each host
+  scripts/lab traffic                       prints how much the links have carried
   scripts/lab down                          removes everything
 """
 
@@ -110,7 +110,7 @@ def parse(arguments):
 
 
 def check(args):
-    """What can be seen without the hosts, and before one needs to be root."""
+    """Checks the arguments, for which it needs neither the hosts nor root."""
     if args.function is up:
         args.plan = Lab(args.name, (args.ranks,) * args.hosts, parse_rate(args.rate))
     elif "program" in args:

@@ -25,14 +25,14 @@ using Kind = DependencyEngine::Kind;
 /// The engine's operations that exchange something now, until the program abandons them.
 class UnderWay {
  public:
-  /// False if they are abandoned already.
+  /// Returns false if the operations are already abandoned.
   bool add(const void* exchange, const OnComplete& done) {
     const std::lock_guard lock(mutex_);
     if (!abandoned_) exchanges_.emplace(exchange, done);
     return !abandoned_;
   }
 
-  /// Whether the exchange may say that it is done: nobody else has.
+  /// Whether the exchange may tell the engine that it is done. Only one caller may.
   bool remove(const void* exchange) {
     const std::lock_guard lock(mutex_);
     return exchanges_.erase(exchange) == 1;
@@ -73,7 +73,7 @@ std::exception_ptr program_ends() {
       Error(ErrorCode::aborted, "the program ends with an error, and waits for no exchange"));
 }
 
-/// A call while the engine has it.
+/// A call, as long as the engine has it.
 class EngineCall {
  public:
   EngineCall(std::shared_ptr<const Library> library, std::weak_ptr<KVStore> store,
@@ -94,7 +94,7 @@ class EngineCall {
   EngineCall(const EngineCall&) = delete;
   EngineCall& operator=(const EngineCall&) = delete;
 
-  /// On a thread of the engine: the arrays are this call's until `done` is called.
+  /// Runs on a thread of the engine. The arrays belong to this call until `done` is called.
   void start(const OnComplete& done) noexcept {
     if (!under_way().add(this, done)) return end(done, program_ends());
     const auto end_once = [this, done](const std::exception_ptr& error) {
@@ -107,8 +107,8 @@ class EngineCall {
     }
   }
 
-  /// When the engine no longer needs it. The store may still write into the arrays of a call that
-  /// was abandoned: these stay until the process is gone.
+  /// Called when the engine no longer needs the call. The store may still write into the arrays of
+  /// an abandoned call, so these stay until the process ends.
   static void drop(EngineCall* exchange) {
     if (!under_way().abandoned()) delete exchange;
   }
@@ -172,7 +172,7 @@ DependencyEngine::DependencyEngine(const std::string& path, std::shared_ptr<KVSt
 
 void DependencyEngine::finish_at_exit() const {
   Store::call_last([library = library_, owner = ::getpid()](int status) {
-    if (::getpid() != owner) return;  // in a forked child nothing goes on
+    if (::getpid() != owner) return;  // the exit of a forked child does nothing here
     if (status == 0) {
       library->finish();
       const std::string words = untold();
@@ -184,7 +184,8 @@ void DependencyEngine::finish_at_exit() const {
     }
     for (const auto& [exchange, done] : under_way().abandon()) end(done, program_ends());
     library->stop();
-    // Its threads still run operations that they have begun, with objects that exit would destroy.
+    // The engine's threads still run operations that they have begun, with objects that exit would
+    // destroy.
     Store::end_process(status);
   });
 }
@@ -196,7 +197,7 @@ void DependencyEngine::push(Call call, Kind kind) {
   used.push_back(call.turn);
   const int priority = call.priority;
   auto exchange = std::make_unique<EngineCall>(library_, store_, std::move(call), kind);
-  // The engine destroys it, also where it refuses the operation.
+  // The engine destroys it, even if it refuses the operation.
   library_->push({run, exchange.release(), destroy, priority, "tutti"}, used);
 }
 

@@ -12,24 +12,24 @@ namespace tutti::python::mxnet {
 
 namespace nb = nanobind;
 
-/// Calls of a store that MXNet's engine starts when their arrays are ready, and that are done for
-/// it when the store has exchanged them: nobody waits. A call that fails fails the arrays that it
-/// was to write, and whoever waits for these gets the error.
+/// Calls of a store that MXNet's engine starts when their arrays are ready. For the engine they are
+/// done when the store has exchanged the arrays. No thread waits. If a call fails, the arrays that
+/// it was to write fail, and a program that waits for these arrays gets the error.
 class DependencyEngine {
  public:
   enum class Kind { pushpull, broadcast, push, pull };
 
-  /// Throws as Library's constructor does.
+  /// Throws the same errors as the constructor of Library.
   DependencyEngine(const std::string& path, std::shared_ptr<KVStore> store);
 
   /// The arrays that one call exchanges.
   struct Call {
     Key key;
-    /// One array for each device; a broadcast and a pull have none.
+    /// One array for each device. A broadcast and a pull have none.
     std::vector<Handle> ins;
-    /// May be some of `ins`. A broadcast gives them rank 0's first one.
+    /// These may be some of `ins`. A broadcast gives them rank 0's first array.
     std::vector<Handle> outs;
-    /// Calls with the same one go one after another.
+    /// Calls with the same turn go one after another.
     Handle turn;
     int priority;
   };

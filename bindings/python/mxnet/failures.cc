@@ -14,16 +14,17 @@ struct KeptFailure {
   std::exception_ptr error;
 };
 
-/// A lost rank fails every key in flight with words of its own.
+/// A lost rank fails every key in flight, each with a text of its own.
 constexpr std::size_t most_kept = 1024;
 
 struct Failures {
   std::mutex mutex;                      ///< level 5
   std::deque<KeptFailure> newest_first;  ///< guarded by mutex
-  bool was_told = false;                 ///< of any; guarded by mutex
+  /// Whether the program was told of any error; guarded by mutex.
+  bool was_told = false;
 };
 
-/// Never destroyed: the engine's threads use it until the process ends.
+/// The object is never destroyed, because the engine's threads use it until the process ends.
 Failures& failures() {
   static auto* const all = new Failures;
   return *all;

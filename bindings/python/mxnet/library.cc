@@ -20,19 +20,19 @@ struct Managed {
   void (*destroy)(Managed*);
 };
 
-// As mxnet/base.h has it.
+// The structure of mxnet/base.h.
 struct Context {
   int type;
   std::int32_t device;
 };
 constexpr int cpu = 1;
 constexpr int gpu = 2;
-/// FnProperty::kCPUPrioritized: has threads of its own, so that an exchange that could start does
-/// not wait for the computation that is running.
+/// FnProperty::kCPUPrioritized. Such operations have threads of their own, so that an exchange does
+/// not wait for a computation that is running.
 constexpr int before_computation = 3;
 
-/// NDArray::Chunk::Reorder2Default(). The function of the C interface for it waits for the engine,
-/// and the engine would wait for the operation that calls it.
+/// NDArray::Chunk::Reorder2Default(). The C interface has a function for it, which waits for the
+/// engine. The engine would wait for the operation that calls it.
 constexpr auto reorder_to_default = "_ZN5mxnet7NDArray5Chunk15Reorder2DefaultEv";
 
 /// An NDArray begins with the pointer to its memory.
@@ -120,7 +120,7 @@ Memory Library::memory(Handle array) const {
 }
 
 void Library::push(const Operation& operation, std::vector<Handle> used) const {
-  // The engine would wait for ever for the same memory twice.
+  // If the same memory stood here twice, the engine would wait for ever.
   std::ranges::sort(used, {}, chunk_of);
   used.erase(std::ranges::unique(used, {}, chunk_of).begin(), used.end());
   const Context context{cpu, 0};
@@ -135,7 +135,7 @@ std::uintptr_t Library::memory_of(Handle array) {
 }
 
 void Library::finish() const noexcept {
-  wait_for_all_();  // fails if an operation did that nobody has waited for: see failures.h
+  wait_for_all_();  // fails if an operation did for which nobody has waited: see failures.h
   stop();
 }
 

@@ -1,4 +1,4 @@
-"""The programs of the repository's scripts/ folder, as commands; it needs neither numpy nor MPI.
+"""The programs of the repository's scripts/ folder, as commands. This package needs neither numpy nor MPI.
 
 The scripts beside this file are the repository's, unchanged.
 """
@@ -12,7 +12,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def run(name, file):
-    """As `python FILE` would, but for the program's name in its messages: it is the one that the user typed."""
+    """Runs a script as `python FILE` would. In its messages the program has the name that the user typed."""
     sys.path.insert(0, str(HERE))
     loader = importlib.machinery.SourceFileLoader(name, str(HERE / file))
     script = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
@@ -22,7 +22,7 @@ def run(name, file):
 
 
 def server():
-    """Becomes the program, which has no Python in it."""
+    """Replaces this process by the program tutti-server, which is not written in Python."""
     program = HERE / "tutti-server"
     if not program.exists():
         sys.exit("tutti-server: this package was built without the parameter server (-Dps=disabled)")

@@ -1,6 +1,6 @@
-"""Registers tutti with the libraries that it has an adapter for, as soon as a script imports one of them.
+"""Registers tutti with the libraries for which it has an adapter, as soon as a script imports one of them.
 
-Imported when Python starts, so it needs neither numpy nor MPI.
+It is imported when Python starts, so it needs neither numpy nor MPI.
 """
 import difflib
 import importlib
@@ -14,7 +14,8 @@ ADAPTERS = {"mxnet": "tutti.mxnet"}
 
 
 def _check_role():
-    """MXNet would serve in its import, with a server of its own, and then end the program."""
+    """Ends the program if the environment asks for a server. MXNet would become a server while it is imported, and then
+    end the program."""
     role = os.environ.get("DMLC_ROLE", "worker")
     if role != "worker":
         print(f"DMLC_ROLE={role} asks for a {role}, but this program is a worker; start `tutti-server` with this "
@@ -23,7 +24,7 @@ def _check_role():
 
 
 class _Loader(importlib.abc.Loader):
-    """As the library's own loader, and then the adapter is imported. In a worker alone."""
+    """Does the same as the library's own loader, and then imports the adapter. Only in a worker."""
 
     def __init__(self, own, adapter):
         self._own = own
@@ -49,21 +50,21 @@ class _Finder(importlib.abc.MetaPathFinder):
         adapter = self._waiting.pop(fullname, None)
         if adapter is None:
             return None
-        spec = importlib.util.find_spec(fullname)  # by the other finders: this one no longer waits for it
+        spec = importlib.util.find_spec(fullname)  # the other finders find it, because this one no longer waits for it
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader, adapter)
         return spec
 
 
 def start(libraries):
-    """Each adapter is imported right after its library; at once where that is imported already."""
+    """Imports each adapter right after its library. If the library is already imported, imports the adapter at once."""
     for library in set(libraries) & set(sys.modules):
         importlib.import_module(ADAPTERS[library])
     sys.meta_path.insert(0, _Finder({library: ADAPTERS[library] for library in libraries}))
 
 
 def start_from(words):
-    """For TUTTI_AUTOLOAD: names of libraries with commas between. Ends the program at a name that is none."""
+    """Reads TUTTI_AUTOLOAD: names of libraries, separated by commas. Ends the program if a name is unknown."""
     libraries = [word for word in words.split(",") if word]
     for library in libraries:
         if library not in ADAPTERS:
@@ -71,5 +72,5 @@ def start_from(words):
             meant = f"; did you mean {near[0]}?" if near else ""
             print(f"TUTTI_AUTOLOAD={words!a}: tutti has no adapter for {library!a}{meant} "
                   f"(known: {', '.join(ADAPTERS)})", file=sys.stderr, flush=True)
-            os._exit(2)  # what is raised here, Python tells as a failure of its own
+            os._exit(2)  # Python would report an exception here as a failure of its own
     start(libraries)

@@ -3,8 +3,8 @@
 
     mpirun -n 2 python3 cifar10_dist.py --kv-store dist_sync_mpi --data-dir DIR
 
-With any type of store. Where no files of CIFAR-10 lie beside the script or in --data-dir, the images are the digits of
-examples/data; a script that is copied to other hosts needs either beside it.
+Any type of store will do. If neither the script's folder nor --data-dir has the files of CIFAR-10, the script trains on
+the digits of examples/data. If you copy the script to other hosts, copy one of the two data sets to its folder, too.
 """
 import random
 import sys
@@ -23,7 +23,7 @@ CLASSES = 10
 
 
 def to_color(images):
-    """As n x 3 x 32 x 32, which the network takes."""
+    """Returns the images as n x 3 x 32 x 32, the form that the network takes."""
     return images if images.shape[1] == 3 else images.repeat(3, axis=1).repeat(4, axis=2).repeat(4, axis=3)
 
 
@@ -55,7 +55,7 @@ def train_epoch(args, epoch, net, trainer, batches, devices):
 
 
 def all_batches(args, loaded):
-    """This worker's for training, and those of the test."""
+    """Returns this worker's batches for training, and the batches of the test."""
     if args.benchmark:
         return [common.random_batch(args, common.SHAPES["cifar10"], CLASSES)] * args.steps, None
     images, labels, test_images, test_labels = loaded

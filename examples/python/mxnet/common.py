@@ -1,4 +1,4 @@
-"""What the examples share: options, data sets, and what they print. Nothing here knows tutti."""
+"""Code that the examples share: options, data sets and output. Nothing here uses tutti."""
 import argparse
 import gzip
 import hashlib
@@ -11,10 +11,10 @@ import mxnet as mx
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
-#: Where data sets are looked for without --data-dir: beside the script, which the launcher may have copied to a host
-#: without the rest of the repository, and where that has its digits.
+#: The folders in which a data set is looked for if there is no --data-dir: the script's own folder, which the launcher
+#: may have copied to a host without the rest of the repository, and the folder of the repository's digits.
 PLACES = (HERE, HERE / "data", HERE.parent.parent / "data")
-#: By which of its files a data set is known.
+#: The files by which a data set is recognised.
 FILES = {"digits": ["digits-images-idx3-ubyte"], "mnist": ["train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"],
          "cifar10": ["cifar-10-batches-bin/data_batch_1.bin", "data_batch_1.bin"], "imagenet": ["train.rec"]}
 SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
@@ -35,7 +35,7 @@ def _count(text):
 
 
 def options(description, **defaults):
-    """The parser of the options that every example has."""
+    """Returns a parser of the options that every example has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kv-store", "--kvstore", metavar="TYPE", help="the type of the store (%(default)s)")
     parser.add_argument("--network", "--model", metavar="NAME", help="(%(default)s)")
@@ -65,7 +65,7 @@ def options(description, **defaults):
 
 
 def _find_data(parser, args, datasets):
-    """Chooses the data set and its folder, where the options leave that open."""
+    """Chooses the data set and its folder, if the options do not."""
     places = [args.data_dir] if args.data_dir else PLACES
     for name in datasets:
         for place in places:
@@ -80,7 +80,7 @@ def _find_data(parser, args, datasets):
 
 
 def parse(parser, networks, datasets):
-    """The options; `datasets` are the script's, the preferred one first."""
+    """Parses the options. `datasets` are those of the script, the preferred one first."""
     args = parser.parse_args()
     wanted = [args.dataset] if args.dataset else datasets
     for value, known, what in ((args.network, networks, "network"), (wanted[0], datasets, "data set")):
@@ -114,7 +114,7 @@ def _opened(path):
 
 
 def _idx(path):
-    """An array of MNIST's format."""
+    """Reads an array in MNIST's format."""
     content = _opened(path)
     if content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
         raise ValueError(f"{path} is no IDX file of bytes")
@@ -138,7 +138,8 @@ def _mnist(folder):
 
 
 def _records(folder, name):
-    """(images, labels) of a file of CIFAR-10's binary version, in the folder that it is unpacked to, or above."""
+    """Returns (images, labels) of a file of CIFAR-10's binary version. Looks in the folder, and in the one that the
+    archive unpacks to."""
     path = folder / "cifar-10-batches-bin" / name
     content = (path if path.exists() else folder / name).read_bytes()
     if not content or len(content) % (1 + 3 * 32 * 32):
@@ -179,7 +180,7 @@ def random_batch(args, shape, classes):
 
 
 class Random(mx.io.DataIter):
-    """The same batch again and again: what is measured is not the reading."""
+    """The same batch again and again, so that reading files is not measured."""
 
     def __init__(self, args, shape, classes):
         super().__init__(args.batch_size)
@@ -201,13 +202,13 @@ class Random(mx.io.DataIter):
 
 
 class Speed:
-    """Says after every few batches how many samples a second this worker has processed."""
+    """Prints after every few batches how many samples a second this worker has processed."""
 
     def __init__(self, args, rank):
         self.args, self.rank, self.begin = args, rank, None
 
     def __call__(self, at):
-        mx.nd.waitall()  # what is under way belongs to these batches
+        mx.nd.waitall()  # operations that are under way belong to these batches
         now = time.time()
         if at.nbatch == 0:
             self.begin = now, 0
@@ -234,12 +235,12 @@ class Progress:
 
 
 def after_batch(args, title, total, rank):
-    """What to call after each batch, with MXNet's BatchEndParam."""
+    """Returns the function to call after each batch, with MXNet's BatchEndParam."""
     return Speed(args, rank) if args.benchmark else Progress(title, total, rank)
 
 
 class Accuracies(list):
-    """Of each epoch, as they come."""
+    """The accuracy of each epoch."""
 
     def add(self, accuracy):
         print(f"Epoch {len(self)}: Test_acc {accuracy:.6f}", flush=True)
@@ -256,6 +257,6 @@ class Accuracies(list):
 
 
 def say_weights(rank, num_workers, arrays):
-    """One line that is the same for all workers if, and only if, their weights are."""
+    """Prints a line that is the same for all workers if, and only if, their weights are."""
     digest = hashlib.sha256(b"".join(array.asnumpy().tobytes() for array in arrays)).hexdigest()
     print(f"Worker {rank} of {num_workers}: sha256 of the weights {digest}", flush=True)

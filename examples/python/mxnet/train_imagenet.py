@@ -30,15 +30,15 @@ def records(args, name, **more):
 
 
 def training_records(args, rank, workers):
-    """This worker's share of train.rec, in another order each time; as many batches an epoch for every worker."""
+    """Returns this worker's share of train.rec, in another order each time. All workers have equally many batches."""
     index = args.data_dir / "train.idx"
     if workers == 1 and not index.exists():
         return records(args, "train", shuffle=True, seed=args.seed)
     batches = batches_of_epoch(args, index, workers)
-    # Without the index MXNet cuts the file by bytes: one worker has more images than another.
+    # Without the index MXNet cuts the file by bytes, so that one worker has more images than another.
     parted = records(args, "train", shuffle=True, seed=args.seed, path_imgidx=str(index), part_index=rank,
                      num_parts=workers)
-    # A reset would begin the share anew; so what an epoch has left over is read in the next one.
+    # A reset would begin the share anew. So the images that an epoch has left over are read in the next one.
     return mx.io.ResizeIter(parted, batches, reset_internal=False)
 
 
@@ -47,16 +47,17 @@ def batches_of_epoch(args, index, workers):
         sys.exit(f"there is no {index}, by which {workers} workers have equal shares of train.rec: im2rec.py of MXNet "
                  "writes it, and rec2idx.py makes it of train.rec")
     images = len(index.read_text().splitlines())
-    # MXNet rounds shares up: with fewer than the square of the workers the last one may have none.
+    # MXNet rounds shares up. If there are fewer images than the square of the number of workers, the last worker may
+    # have none.
     if images < workers * max(workers, args.batch_size):
         sys.exit(f"{images} images in {index} are too few for batches of {args.batch_size} on {workers} workers")
     return images // (workers * args.batch_size)
 
 
 def accuracy(args, module):
-    """Of each image of val.rec once: what fills up the last batch is left out."""
+    """The accuracy over the images of val.rec. Each counts once; images that fill up the last batch do not count."""
     metric = mx.metric.Accuracy()
-    # Read anew each time: after a reset MXNet leaves out the images that it took to fill up a batch.
+    # The file is read anew each time. After a reset MXNet would leave out the images with which it filled up a batch.
     for [scores], _, batch in module.iter_predict(records(args, "val"), reset=False):
         metric.update([batch.label[0][:len(scores)]], [scores])
     return metric.get()[1]

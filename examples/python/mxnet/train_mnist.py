@@ -4,9 +4,9 @@
     python3 train_mnist.py --network lenet
     mpirun -n 4 python3 -m tutti train_mnist.py --network lenet --kv-store dist_sync_mpi
 
-Each worker trains on its share of the images; n workers of batch b learn what one of batch n*b learns. Where no files
-of MNIST lie beside the script or in --data-dir, they are the digits of examples/data; a script that is copied to other
-hosts needs either beside it.
+Each worker trains on its share of the images: n workers with batches of b learn the same as one worker with batches of
+n*b. If neither the script's folder nor --data-dir has the files of MNIST, the script trains on the digits of
+examples/data. If you copy the script to other hosts, copy one of the two data sets to its folder, too.
 """
 import mxnet as mx
 import numpy as np
@@ -21,7 +21,7 @@ def mlp(data):
 
 
 def lenet(data):
-    """LeCun's network; with padding, so that it takes images of 8 x 8 as well as of 28 x 28."""
+    """LeCun's network. It has padding, so that it takes images of 8 x 8 as well as of 28 x 28."""
     for number, filters in ((1, 20), (2, 50)):
         data = mx.sym.Convolution(data, kernel=(5, 5), pad=(2, 2), num_filter=filters, name=f"conv{number}")
         data = mx.sym.Pooling(mx.sym.Activation(data, "tanh"), pool_type="max", kernel=(2, 2), stride=(2, 2))
@@ -35,7 +35,7 @@ CLASSES = 10
 
 
 def iterators(args, loaded, rank, workers):
-    """This worker's batches, how many they are, and the images of the test."""
+    """Returns this worker's batches, their number, and the images of the test."""
     if args.benchmark:
         return common.Random(args, common.SHAPES[args.dataset], CLASSES), args.steps, None
     *training, test_images, test_labels = loaded
@@ -47,8 +47,8 @@ def iterators(args, loaded, rank, workers):
 def train(args):
     loaded = None if args.benchmark else common.load(args)
     kv = mx.kv.create(args.kv_store)
-    mx.random.seed(args.seed + kv.rank)  # the first weights: those of worker 0 count
-    np.random.seed(args.seed + kv.rank)  # the order of the batches
+    mx.random.seed(args.seed + kv.rank)  # for the first weights; those of worker 0 count
+    np.random.seed(args.seed + kv.rank)  # for the order of the batches
     batches, count, test = iterators(args, loaded, kv.rank, kv.num_workers)
     module = mx.mod.Module(mx.sym.SoftmaxOutput(NETWORKS[args.network](mx.sym.var("data")), name="softmax"),
                            context=common.contexts(args))
@@ -65,7 +65,8 @@ def train(args):
 
 
 def main():
-    # Every type of store bears this rate; dist_async, whose gradients are of older weights, bears not much more.
+    # Training is stable at this rate with every type of store. dist_async applies gradients of older weights, so it is
+    # not stable at a much larger rate.
     parser = common.options(__doc__, kv_store="local", network="mlp", epochs=10, batch_size=16, lr=0.01)
     train(common.parse(parser, NETWORKS, DATASETS))
 

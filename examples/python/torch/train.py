@@ -3,7 +3,8 @@
 
     mpirun -n 4 python examples/python/torch/train.py
 
-n processes of batch b learn what one process of batch n*b learns. All end with the same weights, bit by bit.
+n processes with batches of b learn the same as one process with batches of n*b. All end with the same weights, bit by
+bit.
 """
 import argparse
 import contextlib
@@ -34,7 +35,7 @@ def spread(model, args):
     """The model whose gradients all processes share."""
     if args.fsdp:
         from torch.distributed.fsdp import fully_shard  # torch 2 has it
-        # Each rank begins with other weights: FSDP2 itself does not hand them out.
+        # Each rank begins with other weights, and FSDP2 itself does not distribute them.
         tutti.torch.broadcast_parameters(model.state_dict())
         return fully_shard(model)
     model = DistributedDataParallel(model)
@@ -44,7 +45,7 @@ def spread(model, args):
 
 
 def progress(done, of_all, epoch):
-    """A bar, on a terminal and by one process alone."""
+    """Shows a bar, on a terminal and in one process only."""
     if dist.get_rank() == 0 and sys.stderr.isatty():
         filled = 30 * done // of_all
         sys.stderr.write(f"\rEpoch {epoch}: [{'#' * filled}{'.' * (30 - filled)}] {done}/{of_all}"
@@ -53,13 +54,13 @@ def progress(done, of_all, epoch):
 
 
 def train_epoch(model, optimizer, images, labels, batches, args, epoch):
-    """One step a batch: every process takes its share."""
+    """Makes one step for each batch. Every process takes its share of the batch."""
     rank, size = dist.get_rank(), dist.get_world_size()
     for i, batch in enumerate(batches):
         share = batch.tensor_split(size)[rank]
         with torch.autocast("cpu", torch.bfloat16) if args.bf16 else contextlib.nullcontext():
             scores = model(images[share])
-        # DDP and FSDP2 average over processes: so the sum over the whole batch is divided by its length, once.
+        # DDP and FSDP2 average over processes, so that the sum over the whole batch is divided by its length once.
         loss = nn.functional.cross_entropy(scores.float(), labels[share], reduction="sum") * size / len(batch)
         optimizer.zero_grad()
         loss.backward()
@@ -68,7 +69,7 @@ def train_epoch(model, optimizer, images, labels, batches, args, epoch):
 
 
 def whole_weights(model):
-    """Each weight as one tensor, where FSDP2 has cut it into shards, too. Collective."""
+    """Returns each weight as one tensor, even if FSDP2 has cut it into shards. Collective."""
     return [weight.full_tensor() if hasattr(weight, "full_tensor") else weight for weight in model.parameters()]
 
 
@@ -77,7 +78,7 @@ def train(data, args):
     images, labels, test_images, test_labels = (torch.as_tensor(array) for array in data)
     images, labels, test_images = images[:, None], labels.long(), test_images[:, None]
     rank, size = dist.get_rank(), dist.get_world_size()
-    torch.manual_seed(args.seed + rank)  # each begins with other weights, until it has rank 0's
+    torch.manual_seed(args.seed + rank)  # each begins with other weights, until it gets rank 0's
     model = spread(network(), args)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=MOMENTUM)
     order = torch.Generator().manual_seed(args.seed)  # the same on all processes

@@ -29,16 +29,17 @@ class ArchiveWriter {
   net::Bytes bytes_;
 };
 
-/// Throws `invalid_argument` for bytes that no writer makes. Reads nothing outside of them.
+/// Throws `invalid_argument` if no writer makes such bytes. Reads nothing outside of them.
 class ArchiveReader {
  public:
   explicit ArchiveReader(net::ConstBytes bytes) : rest_(bytes) {}
 
   std::uint64_t number();
-  /// At most `most`.
+  /// Throws if the number is larger than `most`.
   std::uint64_t number(std::uint64_t most);
   net::ConstBytes bytes();
-  /// The same, with the alignment that decoding needs.
+  /// Does the same as `bytes`, and copies the bytes to memory with the alignment that decoding
+  /// needs.
   net::Bytes copy();
   std::string text() { return std::string(net::as_text(bytes())); }
   PieceName piece_name();
@@ -48,7 +49,7 @@ class ArchiveReader {
   Enum enumerator(Enum last) {
     return static_cast<Enum>(number(static_cast<std::uint64_t>(last)));
   }
-  /// Throws unless all has been read.
+  /// Throws unless everything has been read.
   void finish() const;
 
  private:

@@ -25,7 +25,7 @@ Journal::Journal(base::Disk& disk, const std::string& name, std::uint64_t job, J
   file_ = base::create_whole(disk, name, {beginning.encoded()});
 }
 
-/// Behind a part of a record, none that follows could be read.
+/// If a part of a record is written, no record after it can be read.
 void Journal::fail() {
   const Error failure = base::system_failure(fmt::format("write {}", base::printable(path_)));
   has_failed_ = true;

@@ -8,7 +8,7 @@
 /// The parts of a journal: its beginning, records, and marks between them.
 namespace tutti::ps {
 
-/// A random id, so that bytes which a disk still has of another file do not pass for a part of this
+/// A random id. A disk may still have bytes of another file, which must not pass for a part of this
 /// one.
 using JournalId = std::array<std::byte, 16>;
 
@@ -25,13 +25,14 @@ struct JournalBeginning {
 
   JournalId id{};
   std::uint64_t job = 0;
-  /// Where the journal before it ended. All zeros: only a checkpoint is before it.
+  /// The place where the journal before this one ended. All zeros: only a checkpoint is before it.
   JournalPlace follows{};
 
   net::Bytes encoded() const;
 };
 
-/// Why these are not the bytes of a beginning; null: they are.
+/// Decodes the beginning of a journal. Returns null, or says why these are not the bytes of a
+/// beginning.
 const char* decode(net::ConstBytes bytes, JournalBeginning& beginning);
 
 using JournalHash = std::array<std::byte, 16>;
@@ -39,13 +40,13 @@ using JournalHash = std::array<std::byte, 16>;
 /// The bytes before a record: its length and a hash.
 inline constexpr std::size_t record_head_bytes = 4 + std::tuple_size_v<JournalHash>;
 
-/// The hash of the record with this number in this journal. So no record can be left out or moved
-/// without being noticed.
+/// The hash of the record with this number in this journal. It shows when a record is left out or
+/// moved.
 JournalHash hash_of_record(const JournalId& id, std::uint64_t number, std::uint32_t length,
                            net::ConstBytes head, net::ConstBytes body);
 
-/// A mark has this in place of a length. The journal's id and the number of records on disk follow
-/// its head.
+/// A mark has this number in place of a length. The journal's id and the number of records on disk
+/// follow the head.
 inline constexpr std::uint32_t synced_mark = 0xffffffff;
 inline constexpr std::size_t mark_bytes = record_head_bytes + std::tuple_size_v<JournalId> + 8;
 

@@ -41,7 +41,7 @@ void JournalReader::replay(const std::function<void(net::ConstBytes)>& take) {
   }
 }
 
-/// Goes on behind it, unless it is neither.
+/// Reads a record or a mark, and goes on behind it. If there is neither, stays where it is.
 JournalReader::Next JournalReader::read_next() {
   std::array<std::byte, record_head_bytes> head{};
   if (file_->read(at_, head) < head.size()) return Next::neither;

@@ -10,21 +10,21 @@
 
 namespace tutti::ps {
 
-/// The part of a journal that a disk has.
+/// Reads the part of a journal that has reached the disk.
 class JournalReader {
  public:
-  /// Throws `invalid_argument` for a file that is no journal of this job.
+  /// Throws `invalid_argument` if the file is no journal of this job.
   JournalReader(const base::Disk& disk, const std::string& name, std::uint64_t job);
 
-  /// Where the journal before it ended.
+  /// The place where the journal before this one ended.
   const JournalPlace& follows() const { return beginning_.follows; }
   /// Calls `take` with every whole record, up to the first that is not as it was written. Throws
-  /// `invalid_argument` where a mark says that this one was on the disk.
+  /// `invalid_argument` if a mark says that this record was on the disk.
   void replay(const std::function<void(net::ConstBytes)>& take);
-  /// Behind the records that were read.
+  /// The place behind the records that were read.
   JournalPlace end() const { return {beginning_.id, records_}; }
-  /// Whether something stands behind them that is no record. Then the machine went down before that
-  /// had reached the disk, or the process while it wrote.
+  /// Whether bytes that are no record follow these records. Then the machine went down before the
+  /// next record had reached the disk, or the process ended while it wrote the record.
   bool is_torn() const { return at_ < file_->size(); }
 
  private:

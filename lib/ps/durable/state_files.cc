@@ -41,7 +41,7 @@ net::Bytes unsealed(const base::Disk& disk, const std::string& name) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// With which the names of its files begin.
+/// The words with which the names of a server's files begin.
 std::string name_of(int rank, int servers) {
   return fmt::format("server-{}-of-{}.", rank, servers);
 }
@@ -87,7 +87,8 @@ void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBy
   const std::uint64_t last = last_generation();
   std::optional<JournalPlace> before;
   for (std::uint64_t each = generation(); each <= last; ++each) {
-    // The first is missing where the server was killed when it had written the checkpoint.
+    // If the server was killed right after it had written the checkpoint, there is no journal of
+    // its generation.
     if (!journals_.contains(each) && each == last) return;
     if (!journals_.contains(each)) {
       throw Error(ErrorCode::invalid_argument,
@@ -107,7 +108,8 @@ void StateFiles::replay(std::uint64_t job, const std::function<void(net::ConstBy
   }
 }
 
-/// The journal before this generation's was on the disk when this one was begun.
+/// Checks that this generation's journal follows the one before it. That journal was on the disk
+/// when this one was begun.
 void StateFiles::check_follows(const JournalPlace& said, const JournalPlace& before,
                                std::uint64_t generation) const {
   if (said == before) return;

@@ -18,7 +18,7 @@ namespace tutti::ps {
 /// all servers of that job have theirs. Files are named by their names on disk.
 class StateFiles {
  public:
-  /// Looks which files there are. Throws `invalid_argument` if the folder cannot be read.
+  /// Finds the files that exist. Throws `invalid_argument` if the folder cannot be read.
   StateFiles(std::shared_ptr<base::Disk> disk, int rank, int servers);
 
   base::Disk& disk() const { return *disk_; }
@@ -29,14 +29,14 @@ class StateFiles {
   bool has_prepared() const { return has_prepared_; }
   /// The newest checkpoint's generation; 0 if there is no checkpoint.
   std::uint64_t generation() const { return has_state() ? *checkpoints_.rbegin() : 0; }
-  /// The highest generation of all files that are there.
+  /// The highest generation of all files that exist.
   std::uint64_t last_generation() const;
   /// The content of the newest checkpoint. Throws `invalid_argument` if it is damaged.
   net::Bytes read_checkpoint() const;
   net::Bytes read_prepared() const;
   /// Calls `take` with every record since the checkpoint. Throws `invalid_argument` if a record is
-  /// missing, damaged or of another job. Ignores an end of the last journal that had not reached
-  /// the disk.
+  /// missing, damaged or of another job. Ignores records at the end of the last journal that had
+  /// not reached the disk.
   void replay(std::uint64_t job, const std::function<void(net::ConstBytes)>& take) const;
 
   std::string checkpoint(std::uint64_t generation) const;

@@ -41,7 +41,8 @@ base::Fd opened(const fs::path& path) {
   return base::Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-/// With the folders above it. Other servers of the job may do the same.
+/// Makes the folder, and the folders above it. Other servers of the job may do the same at the same
+/// time.
 void make(const fs::path& path) {
   std::error_code unknown;
   if (!path.has_relative_path() || fs::is_directory(path, unknown)) return;
@@ -51,8 +52,8 @@ void make(const fs::path& path) {
   refuse_folder(path.string(), reason_of(reason));
 }
 
-/// If the name of a folder was not on disk, a power cut loses the folder with all its files. So
-/// this syncs the folders above it. A folder above it that this process may not read was not
+/// Writes the names of the folders above this one to the disk. Otherwise a power cut could lose the
+/// folder with all its files. If this process may not read a folder above, the folder was not
 /// created here.
 void sync_above(const fs::path& path) {
   for (fs::path one = path; one.has_relative_path(); one = one.parent_path()) {
@@ -84,7 +85,7 @@ void check_count(const base::Disk& disk, int servers) {
                           base::quoted(disk.path()), fmt::join(counts, " and of "), servers));
 }
 
-/// The lock on a server's files. It holds until the descriptor is closed.
+/// Takes the lock on a server's files. The lock holds until the descriptor is closed.
 base::Fd locked(const base::PosixDisk& disk, int rank, int servers) {
   const std::string name = lock_of(rank, servers);
   const std::string path = base::quoted(disk.path(name));

@@ -18,13 +18,16 @@ struct StatePlace {
   std::function<base::Clock::time_point()> now = base::Clock::now;
 };
 
-/// A folder for one server's state, which is made where it is missing. Throws `invalid_argument`
-/// when it cannot be used, when another user may change it, when another process uses this server's
-/// files there, and when it has the state of another number of servers.
+/// Returns a folder for one server's state, and makes it if it does not exist. Throws
+/// `invalid_argument` if:
+/// - it cannot be used;
+/// - another user may change it;
+/// - another process uses this server's files there;
+/// - it has the state of another number of servers.
 StatePlace state_place(const std::string& folder, int rank, int servers);
 
-/// A folder from which states are read. Throws `invalid_argument` when it cannot be read, and when
-/// another user may change it.
+/// Returns a folder from which states are read. Throws `invalid_argument` if it cannot be read, or
+/// if another user may change it.
 std::shared_ptr<base::Disk> state_folder(const std::string& folder);
 
 }  // namespace tutti::ps

@@ -18,10 +18,10 @@
 namespace tutti::ps {
 namespace {
 
-/// By which the launcher knows that a server writes.
+/// The launcher recognises by this name that a server writes.
 constexpr const char* writer_name = "tutti-state";
 
-/// Connections and the lock end with the server, not with the child.
+/// Closes the child's copies of connections and of the lock, so that these end with the server.
 void close_all_but(const base::Fd& kept) {
   constexpr unsigned first = STDERR_FILENO + 1;
   const auto one = static_cast<unsigned>(kept.get());

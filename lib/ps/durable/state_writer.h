@@ -10,20 +10,20 @@
 
 namespace tutti::ps {
 
-/// Writes a server's state into a file while the server goes on. One at a time.
+/// Writes a server's state into a file while the server goes on. It writes one state at a time.
 class StateWriter {
  public:
   using State = std::function<net::Bytes()>;
 
   virtual ~StateWriter() = default;
-  /// Begins to write the state as it is now. Returns false if it cannot do that beside the server
+  /// Begins to write the state as it is now. Returns false if it cannot write beside the server
   /// now.
   virtual bool start(const std::string& name, const State& state) = 0;
   /// A descriptor that is readable when the writer has ended.
   virtual base::Fd end() const = 0;
-  /// Whether the writer has ended. It may have failed, which it logs.
+  /// Whether the writer has ended. If it has failed, it has logged that.
   virtual bool has_ended() = 0;
-  /// Ends the writer, if it runs. Its file is no longer wanted.
+  /// Ends the writer, if it runs. Nobody wants its file any more.
   virtual void stop() = 0;
 };
 
@@ -44,7 +44,7 @@ class ForkedWriter : public StateWriter {
   pid_t child_ = 0;
 };
 
-/// Writes it before this returns. Throws `internal` when the system refuses.
+/// Writes the state, and then returns. Throws `internal` if the system refuses.
 void write_state(base::Disk& disk, const std::string& name, const StateWriter::State& state);
 
 }  // namespace tutti::ps

@@ -17,7 +17,7 @@ namespace {
 
 using base::Clock;
 
-/// Without a journal.
+/// The time between checkpoints if there is no journal.
 constexpr Clock::duration between_checkpoints = std::chrono::seconds(60);
 
 }  // namespace
@@ -38,7 +38,7 @@ Storage::Storage(const Durability& durability, int rank, int servers, StatePlace
                           base::printable(place_.disk->path(files_.checkpoint(generation_)))));
 }
 
-/// The journal before is on the disk by then.
+/// Begins a journal. The one before is on the disk by then.
 void Storage::start_journal() {
   if (!is_durable()) return;
   const JournalPlace follows = journal_ ? journal_->end() : JournalPlace();
@@ -101,7 +101,7 @@ base::Fd Storage::written(const std::string& name, const State& state) {
   return is_writing_ ? place_.writer->end() : written_here(state);
 }
 
-/// Where no process can be had, this one writes: better late than never.
+/// Writes the state in this process, because no child process can be made.
 base::Fd Storage::written_here(const State& state) const {
   write_state(*place_.disk, writing_, state);
   base::Fd readable(::eventfd(1, EFD_CLOEXEC));
@@ -109,9 +109,9 @@ base::Fd Storage::written_here(const State& state) const {
   return readable;
 }
 
-/// Only a complete state has its name, so the name says more than the exit status of the writer, of
-/// which a process that ignores SIGCHLD does not learn. The sync makes the name permanent: only
-/// then may older files be removed.
+/// Only a complete state has its name. So the name tells more than the exit status of the writer,
+/// which a process that ignores SIGCHLD never gets. The sync writes the name to the disk; only then
+/// may older files be removed.
 bool Storage::is_written() const {
   const std::vector<std::string> names = place_.disk->names();
   return std::ranges::find(names, writing_) != names.end() && place_.disk->sync();
@@ -129,14 +129,14 @@ void Storage::sync() {
   due_.reset();
 }
 
-/// The older files are no longer needed.
+/// Notes that this file is the state now. The older files are no longer needed.
 void Storage::take_for_state(const std::string& name) {
   checkpoint_bytes_ = place_.disk->open(name)->size();
   journal_bytes_ = 0;
   clean_up();
 }
 
-/// A file that cannot be removed now is removed by the next call.
+/// If a file cannot be removed now, the next call removes it.
 void Storage::clean_up() {
   try {
     files_.remove_before(generation_);
@@ -166,7 +166,7 @@ void Storage::commit() {
   sync();
 }
 
-/// A checkpoint has to wait for the one before, and the end of that one wakes nobody.
+/// A checkpoint has to wait for the one before it, and nothing wakes the server when that one ends.
 std::optional<Clock::time_point> Storage::due() const {
   return !journal_ && is_writing_ ? std::nullopt : due_;
 }
@@ -183,7 +183,7 @@ void Storage::look(const State& state) {
   if (wants_checkpoint()) start_checkpoint(state);
 }
 
-/// The writer has the state as it is now, whatever becomes of it here meanwhile.
+/// The writer has the state as it is now, even if the state changes in this process meanwhile.
 void Storage::start_checkpoint(const State& state) {
   if (journal_) {
     sync();
@@ -212,7 +212,7 @@ void Storage::reap() {
   put_off_checkpoint();
 }
 
-/// Not at once again.
+/// Lets some time pass before the next attempt.
 void Storage::put_off_checkpoint() {
   has_changed_ = true;
   checkpoint_bytes_ = std::max(checkpoint_bytes_, journal_bytes_);

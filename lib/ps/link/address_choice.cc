@@ -7,7 +7,8 @@
 namespace tutti::ps {
 namespace {
 
-/// Neither a number of the loopback interface nor what each host calls itself.
+/// Whether the name is neither a number of the loopback interface nor a name that each host gives
+/// itself.
 bool names_a_host(const std::string& root) {
   return !net::is_loopback(root) && !root.starts_with("localhost") && !root.starts_with("ip6-");
 }

@@ -14,7 +14,8 @@ namespace {
 
 using base::Clock;
 
-/// How late a packet comes that is delayed on purpose: later than some that were sent after it.
+/// How late a packet comes that is delayed on purpose. It comes later than some packets that were
+/// sent after it.
 constexpr Clock::duration lateness = std::chrono::milliseconds(20);
 
 std::uint32_t seed_of(const Channel::Ends& ends) {

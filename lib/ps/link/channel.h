@@ -12,8 +12,8 @@
 
 namespace tutti::ps {
 
-/// One end of what two processes of a job say to each other, over whatever connection there is at
-/// the time. Each message arrives once and in order. For the thread that owns the poller.
+/// One end of the messages between two processes of a job, over the connection that they have at
+/// the time. Each message arrives once, and in order. Only the thread that owns the poller uses it.
 class Channel {
  public:
   struct Ends {
@@ -25,43 +25,44 @@ class Channel {
     Injector::Rates faults{};
     Delivery::Policy delivery{};
 
-    /// `keeps`: sent messages are kept, so that they outlive the connection.
+    /// `keeps` says that sent messages are kept, so that they outlive the connection.
     static Terms of(const Job& job, bool keeps = false);
   };
-  /// `token`: of its events in `poller`, which outlives it.
+  /// `token` marks its events in `poller`, which outlives the channel.
   Channel(net::Poller& poller, std::uint64_t token, Ends ends, Terms terms);
-  /// Says how many packets were lost on purpose, and the consequences.
+  /// Logs how many packets were lost on purpose, and what followed from that.
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Takes a connection in place of one that has ended. Messages that have perhaps not arrived are
-  /// sent again.
+  /// Takes a connection in place of one that has ended. Sends the messages again that may not have
+  /// arrived.
   void connect(net::ProvenPeer peer);
   void disconnect() { link_.reset(); }
   bool is_open() const { return link_ && link_->is_open(); }
   /// Whether sent messages are kept, so that they outlive the connection.
   bool keeps() const { return terms_.delivery.keeps; }
   const std::string& peer() const { return ends_.peer; }
-  /// "10.0.0.2:41000"; of the last connection.
+  /// The address of the last connection, such as "10.0.0.2:41000".
   const std::string& peer_address() const { return address_; }
 
   void send(net::Bytes message);
   void flush();
-  /// As of net::LinkEnd.
+  /// See net::LinkEnd.
   void set_reading(bool wanted) {
     if (link_) link_->set_reading(wanted);
   }
   /// The bytes that are left to write to the connection.
   std::size_t unwritten_bytes() const { return link_ ? link_->unwritten_bytes() : 0; }
-  /// The time at which to call `flush` though nothing was sent.
+  /// The time at which to call `flush` even if nothing was sent.
   std::optional<base::Clock::time_point> due() const;
-  /// Calls `take` with every message that has arrived, not verified yet. A text: the connection has
-  /// ended, and why. Throws `internal` for what does not follow the protocol.
+  /// Calls `take` with every message that has arrived; the messages are not verified yet. Returns
+  /// the reason if the connection has ended. Throws `internal` for bytes that do not follow the
+  /// protocol.
   std::optional<std::string> receive(const Delivery::Take& take);
   /// See `net::Connection::has_refused`.
   bool has_refused() const { return link_ && link_->has_refused(); }
-  /// As of net::LinkEnd.
+  /// See net::LinkEnd.
   std::optional<std::string> beat(const net::Heartbeat& heartbeat) {
     return link_ ? link_->beat(heartbeat) : std::nullopt;
   }
@@ -102,10 +103,10 @@ class Channel {
   std::string address_;
 };
 
-/// "at 10.0.0.2:41000", or "on this machine" for one without an address.
+/// The words "at 10.0.0.2:41000", or "on this machine" for a connection without an address.
 std::string place_of(const std::string& address);
 
-/// Where PS_VERBOSE asks for that: "worker 0 is connected to server 1 at 10.0.0.2:41000", and
+/// If PS_VERBOSE asks for that, log "worker 0 is connected to server 1 at 10.0.0.2:41000", and
 /// "worker 0 to server 1: a message of 12 bytes".
 void log_connection(const Channel::Ends& ends, const Channel::Terms& terms,
                     const std::string& address);

@@ -13,9 +13,9 @@ class ConnectionToServer : public LinkOrChannel<LinkToServer> {
  public:
   using LinkOrChannel::LinkOrChannel;
 
-  /// Blocks and throws as the constructor of `LinkToServer` does.
+  /// Blocks and throws like the constructor of `LinkToServer`.
   void connect(net::ProvenPeer peer, const base::Patience& patience);
-  /// Elements travel through memory that both ends share.
+  /// Whether elements travel through memory that both ends share.
   bool shares_memory() const { return link_ && link_->shares_memory(); }
   /// Whether all kept messages have arrived at the server.
   bool is_acknowledged() const { return channel_.delivery().is_acknowledged(); }

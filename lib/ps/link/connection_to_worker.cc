@@ -10,7 +10,7 @@ namespace tutti::ps {
 
 void ConnectionToWorker::connect(net::ProvenPeer peer) {
   address_ = net::peer_address(peer.socket);
-  // Which workers live is for the scheduler to say.
+  // The scheduler decides which workers live, and not the end of this connection.
   if (!net::is_nearby(peer.socket)) net::tune_data_link(peer.socket);
   if (keeps()) return channel_.connect(std::move(peer));
   log_connection(ends_, terms_, address_);

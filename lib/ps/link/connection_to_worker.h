@@ -10,20 +10,21 @@ namespace tutti::ps {
 /// A server's connection to a worker.
 class ConnectionToWorker : public LinkOrChannel<LinkToWorker> {
  public:
-  /// A request, and the message that brought it.
+  /// Takes a request, and the message that brought it.
   using Take = std::function<void(const ToServer& request, net::ConstBytes message)>;
 
   using LinkOrChannel::LinkOrChannel;
 
-  /// Throws as the constructor of `LinkToWorker` does.
+  /// Throws the same errors as the constructor of `LinkToWorker`.
   void connect(net::ProvenPeer peer);
   const std::string& peer_address() const { return address_; }
 
   void send(const Answer& answer);
   /// See `net::LinkEnd::set_reading`.
   void set_reading(bool wanted);
-  /// If a worker's connection ends, the scheduler decides whether the worker is lost. Throws
-  /// `internal` for bytes that are no request, or do not come from this worker.
+  /// Passes the requests that have arrived to `take`. If a worker's connection ends, the scheduler
+  /// decides whether the worker is lost. Throws `internal` for bytes that are no request, or do not
+  /// come from this worker.
   void receive(const Take& take);
 
   Delivery& delivery() { return channel_.delivery(); }

@@ -40,7 +40,7 @@ void Delivery::send(net::Bytes message, Time now, const Transmit& transmit) {
   this->transmit(sent_, kept_.back().message, transmit);
 }
 
-/// The first alone: its acknowledgement tells what else is missing.
+/// Only the first message is sent again. Its acknowledgement tells which others are missing.
 void Delivery::resend(Time now, const Transmit& transmit) {
   const auto by = due();
   if (!by || now < *by) return;
@@ -108,7 +108,7 @@ void Delivery::receive(net::ConstBytes packet, const Take& take) {
   }
 }
 
-/// A message for which there is no room will come again.
+/// If there is no room for the message, it will come again.
 void Delivery::hold(std::uint64_t number, net::ConstBytes message) {
   ++counts_.early;
   const bool fits =

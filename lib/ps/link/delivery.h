@@ -10,20 +10,21 @@
 
 namespace tutti::ps {
 
-/// One end of an exchange of messages with one other process, as a value. Each message is delivered
-/// once, and messages are delivered in the order in which they were sent, although packets may be
-/// lost, late or doubled, and a new connection may replace an old one. Messages are numbered. If
-/// asked for, each is kept until the other end has acknowledged it.
+/// One end of an exchange of messages with one other process, as a value. Messages are numbered.
+/// Each message is delivered once, and messages are delivered in the order in which they were sent.
+/// That holds although packets may be lost, late or doubled, and a new connection may replace an
+/// old one. If asked for, each message is kept until the other end has acknowledged it.
 class Delivery {
  public:
-  /// A packet's head, and the message in it; both are valid during the call.
+  /// Sends a packet: its head, and the message in it. Both are valid during the call.
   using Transmit = std::function<void(net::ConstBytes head, net::ConstBytes message)>;
   using Take = std::function<void(net::ConstBytes message)>;
   using Time = base::Clock::time_point;
 
-  /// The head: number, acknowledged, and the first number that is still kept, in 8 bytes each.
+  /// The head has three numbers of 8 bytes each: the number of the message, the last number that is
+  /// acknowledged, and the first number that is still kept.
   static constexpr std::size_t head_bytes = 24;
-  /// Packets that may wait for one before them.
+  /// How many packets may wait for one before them.
   static constexpr std::size_t most_waiting = 4096;
   static constexpr std::size_t most_waiting_bytes = std::size_t{512} << 20;
 
@@ -33,8 +34,8 @@ class Delivery {
     std::uint64_t early = 0;     ///< packets that came before their turn
   };
 
-  /// Whether messages are kept, and when unacknowledged ones are sent again; none: only when
-  /// `resend_all` is called.
+  /// Whether messages are kept, and after what time unacknowledged ones are sent again. Without a
+  /// time, only `resend_all` sends them again.
   struct Policy {
     bool keeps = false;
     std::optional<base::Clock::duration> resend_after{};
@@ -44,10 +45,10 @@ class Delivery {
 
   /// Sending.
   void send(net::Bytes message, Time now, const Transmit& transmit);
-  /// Sends the messages again that are due.
+  /// Sends again the messages that are due.
   void resend(Time now, const Transmit& transmit);
-  /// Begins over another connection: tells the other end how far each has come, whether or not
-  /// anything is owed, and sends again all that is kept.
+  /// Begins over another connection. Tells the other end how far each end has come, whether or not
+  /// anything is owed, and sends again all messages that are kept.
   void resend_all(Time now, const Transmit& transmit);
   /// The time at which `resend` has something to do.
   std::optional<Time> due() const;
@@ -56,13 +57,13 @@ class Delivery {
   void acknowledge(const Transmit& transmit);
   bool is_acknowledged() const { return kept_.empty(); }
 
-  /// Receives a packet: passes its undelivered messages to `take`. Throws `internal` for a packet
-  /// that breaks the protocol, and `mismatch` if this end was restored from a state that is too
-  /// old.
+  /// Receives a packet, and passes its undelivered messages to `take`. Throws `internal` for a
+  /// packet that breaks the protocol, and `mismatch` if this end was restored from a state that is
+  /// too old.
   void receive(net::ConstBytes packet, const Take& take);
 
-  /// The numbers up to which all messages have arrived here, and at the other end as far as this
-  /// end knows.
+  /// The number up to which all messages have arrived here, and the number up to which this end
+  /// knows that they have arrived at the other end.
   std::uint64_t received() const { return received_; }
   std::uint64_t acknowledged() const { return first_kept_ - 1; }
   const Counts& counts() const { return counts_; }
@@ -75,8 +76,8 @@ class Delivery {
   };
   Snapshot save() const;
   void restore(Snapshot saved);
-  /// While a log is read again: this message was received, and the other end had acknowledged so
-  /// many.
+  /// Call this while a log is read again: this message was received, and the other end had
+  /// acknowledged this many.
   void replay(std::uint64_t acknowledged);
 
  private:

@@ -4,11 +4,11 @@
 
 namespace tutti::ps {
 
-/// Decides which packets are lost, delayed or sent twice on purpose, so that tests see what becomes
-/// of them.
+/// Decides which packets are lost, delayed or sent twice on purpose, so that tests see the
+/// consequences.
 class Injector {
  public:
-  /// In per cent of all packets.
+  /// The rates, in per cent of all packets.
   struct Rates {
     int drop = 0;
     int delay = 0;
@@ -22,7 +22,7 @@ class Injector {
     std::uint64_t duplicated = 0;
   };
 
-  /// With the same seed the same happens.
+  /// With the same seed, the same packets have the same fate.
   Injector(Rates rates, std::uint32_t seed) : rates_(rates), random_(seed) {}
 
   /// Draws the fate of the next packet.

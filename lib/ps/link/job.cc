@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t longest_seconds = 86'400;
 
-/// The environment of one process, read with errors that name the variable.
+/// The environment of one process. The errors name the variable.
 class EnvironmentReader {
  public:
   explicit EnvironmentReader(Variables variables) : variables_(variables) {}
@@ -27,7 +27,7 @@ class EnvironmentReader {
     return it->second;
   }
 
-  /// Empty: it is not set.
+  /// The variable's text. Empty if it is not set.
   std::string text(std::string_view name) const { return value(name).value_or(""); }
 
   std::string required(std::string_view name, std::string_view what) const {
@@ -48,7 +48,7 @@ class EnvironmentReader {
     refuse(name, value, fmt::format("a whole number from {} to {}", least, most));
   }
 
-  /// Unset where the variable is.
+  /// Unset if the variable is.
   std::optional<std::uint64_t> optional_number(std::string_view name, std::uint64_t least,
                                                std::uint64_t most) const {
     const std::string value = text(name);
@@ -80,7 +80,7 @@ int count(const EnvironmentReader& reader, std::string_view name, std::string_vi
   return static_cast<int>(reader.number(name, reader.required(name, what), 1, most));
 }
 
-/// Seconds, as in ps-lite, where 0 leaves it to others.
+/// The number is in seconds, as in ps-lite. There, 0 leaves the choice to the system.
 std::optional<std::chrono::milliseconds> seconds(const EnvironmentReader& reader,
                                                  std::string_view name) {
   const auto number = reader.optional_number(name, 0, longest_seconds);
@@ -115,7 +115,7 @@ void read_heartbeat(const EnvironmentReader& reader, Job& job) {
 
 void read_resending(const EnvironmentReader& reader, Job& job) {
   const bool resend = reader.optional_number("PS_RESEND", 0, 1).value_or(0) == 1;
-  // Milliseconds, as in ps-lite.
+  // The number is in milliseconds, as in ps-lite.
   const auto after = reader.optional_number("PS_RESEND_TIMEOUT", 1, longest_seconds * 1000);
   if (resend) job.resend_after = std::chrono::milliseconds(after.value_or(1000));
   const auto percent = [&](std::string_view name) {

@@ -26,36 +26,40 @@ struct Job {
   std::uint16_t port = 0;  ///< of the scheduler
   JobSize size;
   int wanted_rank = -1;
-  std::string node_host;                ///< the address to listen at; empty: that of the route
+  /// The address at which to listen; if it is empty, that of the route.
+  std::string node_host;
   std::uint64_t big_count = 1'000'000;  ///< elements from which on a value is split
   net::Secret secret{};
   /// Whether the job was given a secret. If not, it uses the secret of this user's own jobs, and
   /// stays on this machine.
   bool has_secret = false;
-  int listener = -1;        ///< that the scheduler takes over; -1: it listens by itself
+  /// A listening socket that the scheduler takes over; -1: it listens by itself.
+  int listener = -1;
   std::string end_notices;  ///< the socket at which the launcher tells of ended processes; empty:
                             ///< there is no launcher
   int verbose = 0;          ///< 1: connections are logged, 2: every message
-  /// Between heartbeats, and how long they may be missing; unset: as the options say.
+  /// The time between heartbeats, and the time after which a process without heartbeat is lost. If
+  /// they are unset, the options decide.
   std::optional<std::chrono::milliseconds> heartbeat_interval{};
   std::optional<std::chrono::milliseconds> heartbeat_timeout{};
-  /// Messages that the other end has not acknowledged are sent again after this; unset: never.
+  /// The time after which a message is sent again that the other end has not acknowledged. If it is
+  /// unset, no message is sent again.
   std::optional<std::chrono::milliseconds> resend_after{};
   Injector::Rates faults{};  ///< of tests
-  /// A server stops reading a worker when so many bytes of its contributions wait for others in the
-  /// server's memory, or so many bytes of answers wait for the worker, as long as nobody waits for
-  /// that worker.
+  /// A server stops reading a worker in two cases: if this many bytes of its contributions wait for
+  /// others in the server's memory, or if this many bytes of answers wait for the worker. It goes
+  /// on reading if another worker waits for that worker.
   std::uint64_t most_waiting_bytes = std::uint64_t{2} << 30;
-  /// The same for the number of requests.
+  /// The same limit for the number of requests.
   std::uint64_t most_waiting_requests = ps::most_waiting_requests / 2;
 
   /// Reads DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER,
   /// DMLC_RANK, DMLC_NODE_HOST, MXNET_KVSTORE_BIGARRAY_BOUND, TUTTI_JOB_KEY or TUTTI_JOB_KEY_FILE,
   /// TUTTI_LISTEN_FD, TUTTI_END_NOTICES, PS_VERBOSE, PS_HEARTBEAT_INTERVAL, PS_HEARTBEAT_TIMEOUT,
-  /// PS_RESEND, PS_RESEND_TIMEOUT, PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG; without a key
-  /// also HOME, where it makes the user's own key if there is none yet. Throws `invalid_argument`
-  /// for a variable that is missing or not usable, and for variables that contradict each other.
-  /// The error names the variable.
+  /// PS_RESEND, PS_RESEND_TIMEOUT, PS_DROP_MSG, PS_DELAY_MSG and PS_DUPLICATE_MSG. Without a key it
+  /// also reads HOME, and makes the user's own key there if there is none yet. Throws
+  /// `invalid_argument` for a variable that is missing or not usable, and for variables that
+  /// contradict each other. The error names the variable.
   static Job from(Variables variables);
 
   net::Heartbeat heartbeat(const Options& options) const;
@@ -68,7 +72,7 @@ struct Job {
   std::string nearby_name(const std::string& address, std::uint16_t at) const;
   /// The launcher's notices of ended processes, if the launcher has started this job.
   net::EndNotices notices() const;
-  /// "the scheduler at 10.0.0.1:9000".
+  /// Returns words such as "the scheduler at 10.0.0.1:9000".
   std::string describe_scheduler() const;
 };
 

@@ -29,7 +29,7 @@ int digit(char c) {
   return -1;
 }
 
-/// `where`: what names the key in an error.
+/// `where` names the key's origin in an error.
 net::Secret parsed(std::string_view hex, const std::string& where) {
   std::string bytes;
   bool usable = hex.size() == digits;
@@ -54,7 +54,7 @@ net::Secret parsed(std::string_view hex, const std::string& where) {
   return net::make_secret(bytes);
 }
 
-/// A file that holds a key, and what names it in an error.
+/// A file that holds a key, and the words that name it in an error.
 struct KeyFile {
   base::Fd file;
   std::string where;
@@ -78,7 +78,8 @@ std::string read_key(const KeyFile& key) {
                     "read this one",
                     key.where, status.st_mode & 07777U));
   }
-  char raw[digits + 2];  // and a line's end, and one to see that there is more
+  // Room for the end of a line, and for one character more, which shows that the file is too long.
+  char raw[digits + 2];
   const ssize_t count = ::read(key.file.get(), raw, sizeof raw);
   if (count < 0) refuse_key(fmt::format("{} is not usable: it cannot be read", key.where));
   std::string text(raw, static_cast<std::size_t>(count));
@@ -90,8 +91,8 @@ net::Secret secret_in(const KeyFile& key) {
   return parsed(read_key(key), key.where);
 }
 
-/// The place of the user's own key. A folder or file that is a link, or another user's, is not
-/// used: somebody else may have put it there.
+/// The place of the user's own key. If a folder or a file is a link, or belongs to another user, it
+/// is not used, because somebody else may have put it there.
 class UsersKey {
  public:
   explicit UsersKey(const std::string& home)
@@ -99,7 +100,7 @@ class UsersKey {
     if (home.empty()) give_up("HOME is not set");
     const base::Fd at_home(::open(home.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!at_home) give_up_by_errno(home);
-    // This one may be a link: some users keep their caches on another disk.
+    // This folder may be a link: some users keep their caches on another disk.
     const base::Fd caches = folder(at_home, ".cache", 0);
     folder_ = folder(caches, "tutti", O_NOFOLLOW);
     check_owner();
@@ -141,8 +142,8 @@ class UsersKey {
                         base::quoted(path_))};
   }
 
-  /// Gets its name when it is whole, and only if no file has it: of processes that begin at the
-  /// same time one makes the key of all.
+  /// The complete file gets its name in one step, and only if no file has the name. So if several
+  /// processes begin at the same time, one of them makes the key of all.
   void make() const {
     const std::string unfinished = fmt::format("{}.{:016x}", file, random_number());
     if (!write(unfinished)) give_up_by_errno(path_);

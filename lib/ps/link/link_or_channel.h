@@ -7,7 +7,7 @@
 
 namespace tutti::ps {
 
-/// An end of the connection between a worker and a server. It uses the quickest link that there is.
+/// An end of the connection between a worker and a server. It uses the fastest link that there is.
 /// If both ends keep their messages, it uses a channel that outlives its connections.
 template <typename Link>
 class LinkOrChannel {

@@ -12,7 +12,7 @@
 namespace tutti::ps {
 namespace {
 
-/// None where the server has no memory to share, or this process no room for it.
+/// Returns nothing if the server has no memory to share, or if this process has no room for it.
 std::optional<Rooms> rooms_of(const net::ProvenPeer& server, const base::Patience& patience) {
   if (!net::is_nearby(server.socket)) return std::nullopt;
   const std::string who = fmt::format("server {}", server.rank);
@@ -40,8 +40,8 @@ std::size_t LinkToServer::send(ToServer message, std::size_t answer_bytes, bool 
   return head.size() + brought;
 }
 
-/// Where there is no room, elements travel in the message: to wait for answers, and so for other
-/// workers, which may wait for this one's next request, would never end.
+/// If there is no room, elements travel in the message. The worker must not wait for answers to
+/// free a room: these may wait for other workers, which may wait for this worker's next request.
 void LinkToServer::move_in(ToServer& message, std::size_t answer_bytes) {
   auto* const said = std::get_if<Contribution>(&message);
   auto* const pull = std::get_if<Pull>(&message);

@@ -11,17 +11,17 @@
 
 namespace tutti::ps {
 
-/// A worker's end of the link to a server: requests go out, answers come in. With a server of its
-/// machine it shares memory, in which elements travel.
+/// A worker's end of the link to a server: it sends requests and receives answers. It shares memory
+/// with a server of its machine, and elements travel in that memory.
 class LinkToServer {
  public:
-  /// Blocks until the memory is there, where it is shared. Throws `internal` or `timeout`.
+  /// If memory is shared, blocks until it is there. Throws `internal` or `timeout`.
   LinkToServer(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token,
                const base::Patience& patience);
 
-  /// `stays`: the message's elements stay where they are until it is answered; else they are
-  /// copied. `answer_bytes`: of elements that the answer brings. Returns how many bytes go to the
-  /// server, by whichever way.
+  /// Sends a message. `stays` says that the message's elements stay where they are until it is
+  /// answered; otherwise they are copied. `answer_bytes` are those of the elements that the answer
+  /// brings. Returns how many bytes go to the server, in either way.
   std::size_t send(ToServer message, std::size_t answer_bytes, bool stays);
   bool shares_memory() const { return rooms_.has_value(); }
   void flush() { link_.flush(); }
@@ -30,7 +30,7 @@ class LinkToServer {
   /// `internal` for bytes that are no answer.
   std::optional<std::string> receive(const std::function<void(const Answer&)>& take);
 
-  /// A forked child calls it. Closes the child's copy of the socket.
+  /// A forked child calls this. It closes the child's copy of the socket.
   void abandon() { link_.abandon(); }
 
  private:

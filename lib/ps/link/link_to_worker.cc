@@ -19,7 +19,7 @@ struct SharedMemory {
   std::shared_ptr<base::Mapping> mapping;
 };
 
-/// Nothing where the system refuses: then elements travel over the connection.
+/// Returns nothing if the system refuses. Then elements travel over the connection.
 SharedMemory new_memory(int worker) {
   try {
     base::Fd file = base::create_memory_file("ps", shared_bytes);
@@ -47,7 +47,7 @@ LinkToWorker::LinkToWorker(net::ProvenPeer peer, net::Poller& poller, std::uint6
 
 void LinkToWorker::send(Answer answer) {
   const std::size_t size = answer.data.size();
-  // It may be in memory that was shared over a former connection.
+  // The room may be in memory that was shared over an earlier connection.
   if (!shared_) answer.room.reset();
   if (answer.room && size >= least_room_bytes && size <= answer.room->bytes) {
     std::memcpy(shared_->data() + answer.room->offset, answer.data.data(), size);
@@ -69,7 +69,7 @@ std::optional<std::string> LinkToWorker::receive(const std::function<void(const 
   });
 }
 
-/// Where they arrived, or in the room that the worker has put them into.
+/// Finds the elements where they arrived, or in the room into which the worker has put them.
 void LinkToWorker::find_elements(ToServer& request, const net::Parcel& parcel) const {
   if (const auto* const pull = std::get_if<Pull>(&request)) {
     if (pull->room) check(*pull->room);

@@ -11,11 +11,11 @@
 
 namespace tutti::ps {
 
-/// A server's end of the link to a worker: requests come in, answers go out. With a worker of its
-/// machine it shares memory, in which elements travel.
+/// A server's end of the link to a worker: it receives requests and sends answers. It shares memory
+/// with a worker of its machine, and elements travel in that memory.
 class LinkToWorker {
  public:
-  /// Throws `timeout` or `internal` if a worker of this machine has gone again.
+  /// Throws `timeout` or `internal` if a worker of this machine has ended meanwhile.
   LinkToWorker(net::ProvenPeer peer, net::Poller& poller, std::uint64_t token);
 
   void send(Answer answer);

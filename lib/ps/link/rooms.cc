@@ -9,7 +9,7 @@
 namespace tutti::ps {
 namespace {
 
-/// Asked of the system at once.
+/// How many bytes are reserved from the system in one step.
 constexpr std::size_t reserve_step = std::size_t{4} << 20;
 
 }  // namespace
@@ -46,7 +46,8 @@ std::span<std::byte> Rooms::at(const Room& room) const {
   return memory_->span().subspan(room.offset, room.bytes);
 }
 
-/// A shortage is said here, where it is no error; later, on a page, it would end the process.
+/// A shortage of memory shows here, where it is no error. If it showed later, when a page is used,
+/// it would end the process.
 bool Rooms::reserve(std::size_t end) {
   if (end <= reserved_) return true;
   const std::size_t most = std::min(memory_->size(), std::max(end, reserved_ + reserve_step));

@@ -11,10 +11,10 @@
 
 namespace tutti::ps {
 
-/// The most memory that a worker and a server of its machine share. A page takes memory once it is
-/// used.
+/// The most memory that a worker and a server of its machine share. A page takes memory only once
+/// it is used.
 inline constexpr std::size_t shared_bytes = std::size_t{128} << 20;
-/// Fewer bytes of elements travel in the message.
+/// If the elements have fewer bytes, they travel in the message.
 inline constexpr std::size_t least_room_bytes = std::size_t{16} << 10;
 
 /// Manages the rooms of the shared memory. It takes the lowest place that fits, so that the same
@@ -25,7 +25,7 @@ class Rooms {
   explicit Rooms(base::Fd file, std::size_t bytes = shared_bytes);
 
   /// Takes a room. Returns nothing if no room of this size is free, or if there is no memory for
-  /// it; then elements travel in the message.
+  /// it. Then elements travel in the message.
   std::optional<Room> take(std::size_t bytes);
   void give_back(const Room& room);
   std::span<std::byte> at(const Room& room) const;

@@ -98,7 +98,8 @@ SchedulerLink::SchedulerLink(const Job& job, const Options& options, net::Poller
   link_->connect(std::move(peer));
 }
 
-/// For a server nothing is wrong as long as no worker waits, which the scheduler knows.
+/// As long as no worker waits, other ends do not concern a server. The scheduler knows whether one
+/// waits.
 void SchedulerLink::check_ends() {
   const auto& ended = notices_.heard();
   const bool has_scheduler_ended =
@@ -107,14 +108,14 @@ void SchedulerLink::check_ends() {
   throw_failure(failure_of(ended.front()));
 }
 
-/// An end of which the launcher tells cuts it short.
+/// Waits. If the launcher tells of an ended process, the wait is over at once.
 void SchedulerLink::pause_for(Clock::duration time) {
   if (!notices_.descriptor()) return std::this_thread::sleep_for(time);
   net::wait_readable(notices_.descriptor(), Clock::now() + time);
   check_ends();
 }
 
-/// The scheduler may not listen yet, and nothing tells when it does, so it is asked again.
+/// The scheduler may not listen yet, and nothing tells when it does. So this tries again and again.
 net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options,
                                        const std::function<void()>& look) {
   const std::string source =
@@ -138,7 +139,7 @@ net::ProvenPeer SchedulerLink::connect(const Job& job, const Options& options,
                            patience);
     } catch (const Error& error) {
       patience.look_now();
-      // Even where a stranger listens: it may go, and let the scheduler listen.
+      // A stranger may listen there. It may go, and let the scheduler listen.
       const bool may_come = error.code() == ErrorCode::peer_lost;
       const bool is_news = is_stranger(error) && !met_stranger;
       met_stranger = met_stranger || is_news;
@@ -203,7 +204,7 @@ bool SchedulerLink::has_ended() const {
 }
 
 void SchedulerLink::note(const FromScheduler& message) {
-  // From now on the scheduler tells of ends.
+  // From now on the scheduler tells of ended processes.
   notices_.close();
   over_ = over_ || std::holds_alternative<Over>(message) ||
           (role_ == Role::worker && std::holds_alternative<End>(message));
@@ -234,7 +235,7 @@ void SchedulerLink::beat_here() {
   stops_ = false;
 }
 
-/// Beats where the owner is late with it.
+/// Sends heartbeats when the owner is late with them.
 void SchedulerLink::show_life_until_stopped() noexcept {
   const Clock::duration late = heartbeat_.beat / 4;
   for (Clock::time_point at = next_beat() + late;;) {
@@ -270,7 +271,7 @@ void SchedulerLink::await_word_of_end() {
 Welcome SchedulerLink::wait_for_welcome(bool asynchronous, const std::function<void()>& look) {
   std::optional<Welcome> welcome;
   // The scheduler gives up at its own deadlines, and then says which processes are missing. A
-  // server waits for that however long it takes, because workers may want no other store for hours.
+  // server waits for that for any time, because the workers may want no other store for hours.
   std::string limit = base::create_limit(create_timeout_);
   auto deadline = role_ == Role::server ? Clock::time_point::max() : deadline_ + 5s;
   while (!welcome) {
@@ -285,7 +286,8 @@ Welcome SchedulerLink::wait_for_welcome(bool asynchronous, const std::function<v
       if (std::holds_alternative<Over>(message)) {
         throw Error(ErrorCode::aborted, "all workers ended before they created another store");
       }
-      // An asynchronous worker goes on without others: it hears of them again behind its welcome.
+      // An asynchronous worker goes on without other workers. It hears of their losses again after
+      // its welcome.
       const auto* const lost = std::get_if<Lost>(&message);
       const bool ends = lost != nullptr && !(asynchronous && lost->role == Role::worker);
       if (ends) throw_failure(failure_of(*lost));
@@ -311,7 +313,7 @@ void SchedulerLink::close() {
   link_->close_gracefully(deadline);
 }
 
-/// Without the lock, which the other thread may have held.
+/// Does not take the lock, because the other thread may have held it at the fork.
 void SchedulerLink::abandon() {
   heart_.abandon();
   link_->abandon();

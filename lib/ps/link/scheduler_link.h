@@ -20,15 +20,14 @@
 namespace tutti::ps {
 
 /// A node's connection to the scheduler, for the thread that owns the poller. It throws the failure
-/// of a `Refused`, and otherwise `peer_lost` or `timeout`. After a throw the job is over for this
-/// node.
+/// of a `Refused`, or `peer_lost`, or `timeout`. After a throw the job is over for this node.
 ///
-/// That thread may be busy for a long time, for example with the program's callbacks. Then a thread
-/// of this object sends the heartbeats, once `beat_apart` has started it.
+/// That thread may be busy for a long time, for example with the program's callbacks. So
+/// `beat_apart` starts a thread of this object that sends the heartbeats.
 class SchedulerLink {
  public:
-  /// Tries to connect until `create_timeout` has passed since now, or `look` throws, which is
-  /// called meanwhile. `token`: of its events in `poller`, which outlives it.
+  /// Tries to connect until `create_timeout` has passed, or until `look` throws, which is called
+  /// meanwhile. `token` marks its events in `poller`, which outlives this object.
   SchedulerLink(const Job& job, const Options& options, net::Poller& poller, std::uint64_t token,
                 const std::function<void()>& look = {});
   ~SchedulerLink();
@@ -38,9 +37,9 @@ class SchedulerLink {
   /// This host's address on the connection.
   const std::string& local_address() const { return local_address_; }
 
-  /// Calls `wait`. Where that throws `peer_lost`, and the launcher says within a second which
-  /// process has ended, throws that instead: the scheduler, or its connection, may be gone because
-  /// of it.
+  /// Calls `wait`. If `wait` throws `peer_lost`, and the launcher says within a second which
+  /// process has ended, throws that instead: the scheduler, or its connection, may have ended
+  /// because of that process.
   template <typename Wait>
   auto or_word_of_end(const Wait& wait) {
     try {
@@ -51,22 +50,22 @@ class SchedulerLink {
     }
   }
 
-  /// Blocks until all nodes are there; a worker blocks until all servers are ready. Throws the
-  /// scheduler's failure if it answers with one, and `aborted` if the scheduler says that the job
-  /// is over. Adds host and process to `Register`.
+  /// Blocks until all nodes are there. A worker also waits until all servers are ready. Throws the
+  /// scheduler's failure if it answers with one, and `aborted` if it says that the job is over.
+  /// Adds host and process to `Register`.
   Welcome join(Register said, const std::function<void()>& look = {});
 
   void send(const ToScheduler& message) TUTTI_EXCLUDES(mutex_);
   void flush() TUTTI_EXCLUDES(mutex_);
-  /// The time at which to call `flush` though nothing was sent.
+  /// The time at which to call `flush` even if nothing was sent.
   std::optional<base::Clock::time_point> due() const TUTTI_EXCLUDES(mutex_);
-  /// Call it when its event has come. A worker's connection may end after `End`, a server's after
-  /// `Over`.
+  /// Call this when an event of the connection has come. A worker's connection may end after `End`,
+  /// and a server's after `Over`.
   void receive(const std::function<void(const FromScheduler&)>& take) TUTTI_EXCLUDES(mutex_);
-  /// The time at which to call `beat`, which does nothing before.
+  /// The time at which to call `beat`. Before that time `beat` does nothing.
   base::Clock::time_point next_beat() const TUTTI_EXCLUDES(mutex_);
   void beat() TUTTI_EXCLUDES(mutex_);
-  /// From now on heartbeats leave even while nobody calls `beat`; `beat_here` ends this.
+  /// From now on heartbeats leave even if nobody calls `beat`. `beat_here` ends this.
   void beat_apart();
   void beat_here();
   /// Whether the connection has ended.
@@ -75,7 +74,8 @@ class SchedulerLink {
   /// is returned once.
   bool is_over() const { return over_; }
   bool takes_another() { return std::exchange(another_, false); }
-  /// Sends the queued messages, and waits until the scheduler has them, for a few seconds at most.
+  /// Sends the queued messages, and waits until the scheduler has received them, for a few seconds
+  /// at most.
   void close() TUTTI_EXCLUDES(mutex_);
   void abandon() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 
@@ -83,7 +83,7 @@ class SchedulerLink {
   net::ProvenPeer connect(const Job& job, const Options& options,
                           const std::function<void()>& look);
   Welcome wait_for_welcome(bool asynchronous, const std::function<void()>& look);
-  /// Throws `peer_lost` where the launcher says that a process has ended that must come.
+  /// Throws `peer_lost` if the launcher says that a process has ended which must come.
   void check_ends();
   void pause_for(base::Clock::duration time);
   void await_word_of_end();
@@ -96,7 +96,7 @@ class SchedulerLink {
   const net::Heartbeat heartbeat_;
   const base::Clock::time_point deadline_;
   const base::Clock::duration create_timeout_;
-  const base::Clock::duration begin_timeout_;  ///< what servers may take to begin
+  const base::Clock::duration begin_timeout_;  ///< the time that servers may take to begin
   net::EndNotices notices_;                    ///< heard until all have come
   std::string local_address_;
   mutable base::Mutex mutex_{5};
@@ -108,7 +108,7 @@ class SchedulerLink {
   std::atomic<bool> stops_{false};
   std::atomic<std::uint32_t> asleep_{0};
   net::EpollBell bell_;
-  base::NamedThread heart_;  // last: the thread uses members above
+  base::NamedThread heart_;  // must be the last member: the thread uses members above
 };
 
 /// The purposes of a job's handshakes. A proof for one purpose is not valid for another.
@@ -120,10 +120,11 @@ inline std::string server_purpose(std::uint64_t job) {
 /// Throws the failure of another node as an error of this process.
 [[noreturn]] void throw_failure(const Failure& failure);
 Failure failure_of(const Lost& lost);
-/// The failure of a process that has ended before all had come.
+/// The failure of a process that ended before all had come.
 Failure failure_of(const net::EndNotice& notice);
 
-/// Without a secret a job must not be reachable from elsewhere. Throws `invalid_argument`.
+/// Without a secret a job must not be reachable from other machines. Throws `invalid_argument` if
+/// it would be.
 void check_may_use(const Job& job, const std::string& address);
 
 }  // namespace tutti::ps

@@ -46,7 +46,7 @@ Encoding encoding_named(std::string_view kind) {
                           base::quoted(kind), base::suggestion(kind, names)));
 }
 
-/// Words that quantised elements are made of, which in a message may lie anywhere.
+/// The words of which quantised elements are made. In a message they may lie at any address.
 std::vector<std::uint32_t> words_of(std::span<const std::byte> data) {
   std::vector<std::uint32_t> words(data.size() / sizeof(std::uint32_t));
   std::memcpy(words.data(), data.data(), data.size());
@@ -97,7 +97,7 @@ Tensor decoded(const Contribution& said, std::size_t count) {
 
 float* Compressor::residual(const Contribution& said, const Shard& piece) {
   std::vector<float>& whole = residuals_[said.piece.key];
-  // The residual of a tensor of another size means nothing for this one.
+  // If the tensor has another size, its residual has no meaning for this one.
   if (whole.size() != said.shape.count()) whole.assign(said.shape.count(), 0);
   return whole.data() + piece.begin;
 }

@@ -12,26 +12,26 @@
 /// compressed.
 namespace tutti::ps {
 
-/// Reads the arguments of `KVStore::set_gradient_compression`. Throws `unsupported` for a kind that
-/// is unknown, `invalid_argument` for a threshold that is none.
+/// Reads the arguments of `KVStore::set_gradient_compression`. Throws `unsupported` for an unknown
+/// kind, and `invalid_argument` for an unusable threshold.
 Compression compression_named(std::string_view kind, double threshold);
 
-/// Whether it can carry elements of this type at all.
+/// Whether the encoding can carry elements of this type.
 bool can_carry(Encoding encoding, DType dtype);
-/// How many bytes so many elements take.
+/// How many bytes this many elements take.
 std::size_t encoded_bytes(Encoding encoding, DType dtype, std::size_t count);
 
-/// The elements of a contribution to this many of them, in its dtype.
+/// Decodes a contribution of this many elements, into its dtype.
 Tensor decoded(const Contribution& said, std::size_t count);
 
-/// A worker's side. It keeps a residual of each key, which has not been sent yet, and adds it to
-/// the next gradient.
+/// The worker's side. It keeps a residual for each key, the part that has not been sent yet, and
+/// adds it to the next gradient.
 class Compressor {
  public:
-  /// Compresses the elements of a contribution to this shard of the value. Leaves them unchanged if
-  /// they are no sum of gradients, if the encoding cannot carry them, or if the encoding is one bit
-  /// and one of them is not finite. The memory to which the contribution then refers is valid until
-  /// the next call.
+  /// Compresses the elements of a contribution to this shard of the value. It leaves them unchanged
+  /// if they are no sum of gradients, if the encoding cannot carry them, or if the encoding is one
+  /// bit and one of them is not finite. The memory to which the contribution then refers is valid
+  /// until the next call.
   void compress(Contribution& said, const Compression& how, const Shard& piece);
 
  private:

@@ -2,7 +2,7 @@
 
 namespace tutti::ps {
 
-/// How many processes a job has beside the scheduler.
+/// The number of processes of a job, without the scheduler.
 struct JobSize {
   int workers = 1;
   int servers = 1;

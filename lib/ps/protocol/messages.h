@@ -24,10 +24,10 @@ enum class Role : std::uint8_t { scheduler, server, worker };
 /// "scheduler", "server", "worker".
 std::string_view name(Role role);
 
-/// Its ranks are of workers.
+/// The ranks of a failure are those of workers.
 using base::Failure;
 
-/// More pieces no value has.
+/// No value has more pieces.
 inline constexpr std::uint32_t most_pieces = std::uint32_t{1} << 26;
 
 /// Names a piece of a value.
@@ -39,7 +39,7 @@ struct PieceName {
   friend bool operator==(const PieceName&, const PieceName&) = default;
 };
 
-// From a node to the scheduler.
+// Messages from a node to the scheduler.
 
 /// The staleness of an asynchronous store in which a worker may be any number of pushes ahead of
 /// the slowest.
@@ -52,8 +52,8 @@ struct Held {
   DType dtype = DType::f32;
 };
 
-/// How far a server of an earlier job had come in the state that it left. Where all keys are pushed
-/// equally often, servers' states of one moment have the same number of rounds.
+/// How far a server of an earlier job had come in the state that it left. If all keys are pushed
+/// equally often, servers' states of the same moment have the same number of rounds.
 struct Moment {
   int server = 0;
   std::uint64_t rounds = 0;  ///< the most that a value there had been in
@@ -66,8 +66,8 @@ struct Moment {
 struct Brought {
   std::uint64_t job = 0;     ///< the job of the state; 0 if the state is empty
   std::vector<Held> held{};  ///< the pieces in it
-  /// Only for a synchronous job: the moment of this server's own state. If it restores another
-  /// job's state, the moments of all servers of that job.
+  /// Only for a synchronous job: the moment of this server's own state. If the server restores
+  /// another job's state, the moments of all servers of that job.
   std::vector<Moment> moments{};
 };
 
@@ -77,12 +77,13 @@ struct Register {
   int workers = 0;
   int servers = 0;
   std::string version{};
-  bool asynchronous = false;  ///< of a worker: its store type
-  std::string address{};      ///< of a server: where it listens for workers
+  bool asynchronous = false;  ///< for a worker: its store type
+  std::string address{};      ///< for a server: the address at which it listens for workers
   std::uint16_t port = 0;
-  int staleness = unbounded;  ///< of an asynchronous worker
-  bool durable = false;       ///< of a server: it may be started again and goes on
-  bool keeps = false;         ///< of a server: messages between it and workers outlive connections
+  int staleness = unbounded;  ///< for an asynchronous worker
+  bool durable = false;       ///< for a server: whether it goes on after it was started again
+  /// For a server: whether messages between it and workers outlive connections.
+  bool keeps = false;
   /// For a server: the states with which it may begin, the older first. There are two if an earlier
   /// start was interrupted.
   std::vector<Brought> brings{};
@@ -92,34 +93,35 @@ struct Register {
   std::uint64_t membership = 0;
   std::string host_identity{};  ///< tells hosts of one name apart
 };
-/// On a connection of its own, before its first store: a worker's process is there for as long as
-/// this connection is, whether or not it has a store.
+/// A worker's process sends this on a connection of its own, before its first store. The process
+/// counts as there for as long as this connection lasts, whether or not it has a store.
 struct Stay {};
 /// A server sends this when the state with which it begins the job is on its disk.
 struct Ready {};
 struct BarrierArrival {};
-/// Asks on which servers these values are. The first worker to name a key decides.
+/// Asks which servers have these values. The first worker to name a key decides.
 struct Locate {
   struct Value {
     Key key;
     std::uint64_t count = 0;
     DType dtype = DType::f32;
-    bool whole = false;  ///< in one piece, whatever its size
+    bool whole = false;  ///< whether it must be in one piece, whatever its size
   };
   std::vector<Value> values;
 };
-/// Asks where all values are that have been placed.
+/// Asks where all placed values are.
 struct LocateAll {};
 /// To scheduler and servers: this worker makes no new calls.
 struct Goodbye {};
-/// After Goodbye: and none of its calls is under way any more.
+/// After Goodbye: none of this worker's calls is under way any more.
 struct Finished {};
-/// The node ends before the job is over: the others cannot count on it.
+/// The node ends before the job is over, so the others cannot count on it.
 struct Stopping {
   std::string reason;
 };
-/// A worker tells the scheduler, and the scheduler the server: read the worker's requests up to
-/// this one, however far ahead it is. `rank`: to the scheduler the server's, from it the worker's.
+/// Asks a server to read the worker's requests up to this one, even if the worker is far ahead. A
+/// worker sends it to the scheduler, with the server's `rank`. The scheduler sends it to the
+/// server, with the worker's `rank`.
 struct ReadOn {
   int rank = 0;
   std::uint64_t sequence = 0;
@@ -127,14 +129,14 @@ struct ReadOn {
 using ToScheduler = std::variant<Register, BarrierArrival, Locate, Goodbye, Finished, LocateAll,
                                  Stopping, Ready, Stay, ReadOn>;
 
-// From the scheduler to a node.
+// Messages from the scheduler to a node.
 
 struct Refused {
   Failure failure;
 };
 /// Tells a worker that all nodes are there and that the servers begin.
 struct Gathered {};
-/// Tells a server that all nodes are there. Tells a worker that, besides, all servers are ready.
+/// Tells a server that all nodes are there. Tells a worker that all servers are ready, too.
 struct Welcome {
   struct ServerAddress {
     std::string address;
@@ -142,7 +144,7 @@ struct Welcome {
     bool durable = false;
     bool keeps = false;
   };
-  /// Where a worker is among the workers of its host, and on how many hosts they are.
+  /// The place of a worker among the workers of its host, and the number of hosts with workers.
   struct Locality {
     int local_rank = 0;
     int local_size = 1;
@@ -155,19 +157,19 @@ struct Welcome {
   std::vector<ServerAddress> servers{};  ///< by rank
   int staleness = unbounded;
   std::uint64_t job = 0;  ///< a number that no other job has
-  /// Keys of which servers brought only some of the pieces. Servers keep nothing of these.
+  /// Keys of which the servers brought only some pieces. Servers keep nothing of these.
   std::vector<Key> dropped{};
-  Locality place{};               ///< of a worker
-  std::uint64_t begins_with = 0;  ///< of a server: the job of the state that it is to begin with
-  std::string doubt{};            ///< of a worker: a doubt about that state
+  Locality place{};               ///< for a worker
+  std::uint64_t begins_with = 0;  ///< for a server: the job of the state with which it is to begin
+  std::string doubt{};            ///< for a worker: a doubt about that state
 };
 /// Tells a server that all servers are ready, so its prepared state takes the place of its old one.
 struct Begin {};
-/// Where the pieces of a value are: piece i, shard i of `pieces`. They go round the servers, so
-/// that what many pieces take here does not grow with their number; but of a value that servers
-/// brought in no such order, each piece has its server.
+/// The places of the pieces of a value: piece i is shard i of `pieces`. Usually the pieces go round
+/// the servers, so that many pieces take no more room here than few. If servers brought the pieces
+/// of a value in another order, each piece has its own entry.
 struct Places {
-  std::vector<int> servers;  ///< in turn; at most one for each piece
+  std::vector<int> servers;  ///< in turn; there are at most as many as pieces
   std::uint32_t pieces = 1;
 
   int server_of(std::uint32_t piece) const { return servers[piece % servers.size()]; }
@@ -177,7 +179,8 @@ struct Placement {
   Key key;
   Places places;
 };
-/// Throws `internal` where it names a server that a job with so many does not have.
+/// Throws `internal` if the placement names a server that a job with this many servers does not
+/// have.
 void check_servers(const Placement& placement, int servers);
 struct Located {
   std::vector<Placement> placements;
@@ -203,7 +206,7 @@ struct Away {
   int rank = 0;
   std::string reason;
 };
-/// A server that was away has been started again, and listens here.
+/// A server that was away has been started again, and listens at this address.
 struct Returned {
   int rank = 0;
   std::string address;
@@ -216,30 +219,33 @@ struct Staying {
 using FromScheduler = std::variant<Refused, Welcome, Located, BarrierRelease, Lost, End, Away,
                                    Returned, Gathered, Begin, Another, Over, Staying, ReadOn>;
 
-// From a worker to a server. `sequence` numbers the worker's requests to this server, from 1 on.
+// Messages from a worker to a server. `sequence` numbers the worker's requests to this server, from
+// 1 on.
 
 enum class Kind : std::uint8_t { init, broadcast, push, pushpull };
-/// "init", "broadcast", ...
+/// The name of the kind: "init", "broadcast", ...
 std::string_view name(Kind kind);
 
 /// How the elements of a contribution travel.
 enum class Encoding : std::uint8_t { none, fp16, bf16, two_bits, one_bit };
-/// "none", "fp16", "bf16", "2bit", "1bit": what `KVStore::set_gradient_compression` takes.
+/// The name as `KVStore::set_gradient_compression` takes it: "none", "fp16", "bf16", "2bit",
+/// "1bit".
 std::string_view name(Encoding encoding);
 
 struct Compression {
   Encoding encoding = Encoding::none;
-  float threshold = 0;  ///< of two_bits and one_bit
+  float threshold = 0;  ///< for two_bits and one_bit
 
   friend bool operator==(const Compression&, const Compression&) = default;
 };
 
-/// A place in memory that a worker shares with a server of its machine. It is the request's until
-/// the answer has come: elements that the request brings are in it, and those of the answer after.
+/// A place in memory that a worker shares with a server of its machine. It belongs to the request
+/// until the answer has come. First it holds the elements of the request, and then those of the
+/// answer.
 struct Room {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t filled = 0;  ///< so many bytes of it are the request's elements
+  std::uint64_t filled = 0;  ///< this many bytes of it are the request's elements
 
   friend bool operator==(const Room&, const Room&) = default;
 };
@@ -254,25 +260,26 @@ struct Contribution {
   DType dtype = DType::f32;
   Shape shape{};              ///< of the whole value
   Compression compression{};  ///< of the data
-  /// The piece's elements; none where another worker's count. In the memory of whoever encodes, or
-  /// in the decoded bytes.
+  /// The elements of the piece. There are none if another worker's count. They are in the memory of
+  /// the sender, or in the decoded bytes.
   std::span<const std::byte> data{};
   std::shared_ptr<const void> keeper{};  ///< keeps `data`; none: it must be copied to be kept
   std::optional<Room> room{};
-  std::span<std::byte>
-      place{};  ///< on the server: the room, where the answer's elements may be put
+  /// On the server: the address of the room, into which the answer's elements may be put.
+  std::span<std::byte> place{};
 };
 struct Pull {
   std::uint64_t sequence = 0;
   PieceName piece{};
   DType dtype = DType::f32;
   Shape shape{};
-  /// Those rows of the whole value alone, ascending, as far as they are in this piece.
+  /// Only these rows of the whole value, ascending, and only the parts of them that are in this
+  /// piece.
   std::optional<std::vector<std::int64_t>> rows{};
   std::optional<Room> room{};
 };
-/// Takes the place of a contribution of this kind that its worker gives up before it has sent it.
-/// The round fails with this for all workers.
+/// Takes the place of a contribution of this kind, which its worker gives up before it has sent it.
+/// The round fails with this failure for all workers.
 struct Withdrawal {
   std::uint64_t sequence = 0;
   PieceName piece{};
@@ -287,35 +294,35 @@ struct Recall {
   enum class Step : std::uint8_t { hold, release, give_up };
   std::uint64_t sequence = 0;
   std::uint64_t request = 0;         ///< the sequence of the recalled request
-  std::optional<PieceName> piece{};  ///< none: of a setting
+  std::optional<PieceName> piece{};  ///< none: the recall is of a setting
   Step step = Step::hold;
-  std::optional<Failure> failure{};  ///< of `give_up`
+  std::optional<Failure> failure{};  ///< for `give_up`
 };
-/// Asks for the optimizer: bytes of `optimizer::write_saved` without states.
+/// Asks for the optimizer. The answer has the bytes of `optimizer::write_saved` without states.
 struct PullOptimizer {
   std::uint64_t sequence = 0;
 };
-/// Asks for the optimizer's state of a piece: as above with one state, or nothing where it has
-/// none.
+/// Asks for the optimizer's state of a piece. The answer has such bytes with one state, or no bytes
+/// if there is no state.
 struct PullState {
   std::uint64_t sequence = 0;
   PieceName piece{};
 };
-/// Asks for which workers this worker's first request for a piece waits; without a piece, its first
-/// setting. The server answers at once, with a failure that names them. An answer without a failure
-/// means that it waits for nobody.
+/// Asks for which workers this worker's first request for a piece waits. Without a piece, asks the
+/// same of its first setting. The server answers at once, with a failure that names them. An answer
+/// without a failure means that it waits for nobody.
 struct FindMissing {
   std::uint64_t sequence = 0;
   std::optional<PieceName> piece{};
 };
-/// A state for a piece, as above. It counts once LoadStates is applied.
+/// A state for a piece, in such bytes. It counts once LoadStates is applied.
 struct SetState {
   std::uint64_t sequence = 0;
   PieceName piece{};
   std::span<const std::byte> data{};  ///< as in Contribution
 };
 
-// Settings: each worker makes all of them, in the same order.
+// Settings. Each worker makes all of them, in the same order.
 
 struct SetOptimizer {
   std::uint64_t sequence = 0;
@@ -325,13 +332,12 @@ struct SetCompression {
   std::uint64_t sequence = 0;
   Compression compression;
 };
-/// The states that worker 0 has brought before take the place of all there are. Only what worker 0
-/// says counts.
+/// The states that worker 0 has sent before replace all others. Only worker 0's message counts.
 struct LoadStates {
   std::uint64_t sequence = 0;
   std::optional<Failure> failure{};      ///< why worker 0 brings none
-  std::string rule{};                    ///< whose states they are
-  std::optional<Optimizer> optimizer{};  ///< to be set with them
+  std::string rule{};                    ///< the rule to which the states belong
+  std::optional<Optimizer> optimizer{};  ///< an optimizer to be set together with the states
 };
 using Setting = std::variant<SetOptimizer, SetCompression, LoadStates>;
 
@@ -341,24 +347,25 @@ using ToServer =
 
 /// From a server to a worker, once for each request.
 struct Answer {
-  std::uint64_t sequence = 0;  ///< 0: of none; the worker is heard no more, and `failure` says why
+  /// 0: no request is answered; the server hears the worker no more, and `failure` says why.
+  std::uint64_t sequence = 0;
   std::optional<Failure> failure;
   std::span<const std::byte> data{};  ///< as in Contribution
   std::shared_ptr<const void> keeper{};
-  /// The request's; `filled`: so many bytes of the answer's elements are in it. On the wire that
-  /// alone.
+  /// The room of the request. If `filled`, this many bytes of the answer's elements are in it. Only
+  /// `filled` travels on the wire.
   std::optional<Room> room{};
 };
 
-/// The most bytes of elements that a message has room for, beside the table in front of them.
+/// The most bytes of elements for which a message has room, besides the table in front of them.
 inline constexpr std::size_t most_elements_bytes = net::max_message_bytes - (std::size_t{1} << 16);
 
-/// Beyond these a worker does what no program does, and is refused: keys of a job, and requests of
-/// one worker that wait at one server.
+/// Limits that no program reaches: the keys of a job, and the requests of one worker that wait at
+/// one server. A worker that exceeds one is refused.
 inline constexpr std::size_t most_keys = std::size_t{1} << 20;
 inline constexpr std::size_t most_waiting_requests = std::size_t{1} << 20;
 
-/// Whether the worker that says this brings elements, and whether it gets any back.
+/// Whether the worker that sends this contribution sends elements, and whether it gets any back.
 inline bool brings_data(const Contribution& said, int worker) {
   if (said.kind == Kind::init) return worker == 0;
   return said.kind != Kind::broadcast || worker == said.root;

@@ -6,7 +6,8 @@
 
 namespace tutti::ps {
 
-/// Why a call waits: "worker 2 has not made its push of key 'w'". The workers ascend.
+/// Says why a call waits: "worker 2 has not made its push of key 'w'". The workers are in ascending
+/// order.
 Failure not_made(std::vector<int> workers, std::string_view what);
 
 }  // namespace tutti::ps

@@ -13,7 +13,7 @@ std::size_t row_count(const Shape& shape) {
 }
 
 /// Calls `work` with the elements of each row that are in the piece. A large value has many pieces,
-/// so it looks at their rows alone.
+/// so this looks only at rows of this piece.
 template <typename Work>
 void for_parts(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
                Work work) {

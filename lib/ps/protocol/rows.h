@@ -7,15 +7,15 @@
 #include "tutti/shard.h"
 #include "tutti/tensor.h"
 
-/// Rows of a value that is cut into pieces by elements, so that a row may lie in several.
+/// Rows of a value that is cut into pieces by elements. A row may lie in several pieces.
 namespace tutti::ps {
 
-/// The rows among these, which ascend, that the piece has elements of. The shape is the whole
-/// value's, of one dimension or more.
+/// Those of the rows, in ascending order, of which the piece has elements. The shape is that of the
+/// whole value, and has at least one dimension.
 std::vector<std::int64_t> rows_within(std::span<const std::int64_t> rows, const Shape& shape,
                                       const Shard& piece);
 
-/// How many elements these rows have in the piece.
+/// The number of elements of these rows in the piece.
 std::size_t count_of_rows(std::span<const std::int64_t> rows, const Shape& shape,
                           const Shard& piece);
 
@@ -27,7 +27,7 @@ void gather_rows(std::span<const std::int64_t> rows, const Shape& shape, const S
 void scatter_rows(std::span<const std::int64_t> rows, const Shape& shape, const Shard& piece,
                   std::size_t element_bytes, const std::byte* from, std::byte* to_whole);
 
-/// Makes zeros of all rows of the whole value but these.
+/// Fills all rows of the whole value with zeros, except these.
 void clear_other_rows(std::span<const std::int64_t> rows, const Shape& shape,
                       std::size_t element_bytes, std::byte* whole);
 

@@ -75,7 +75,8 @@ std::size_t bytes_of(const State& state) {
 
 std::optional<Failure> objection_to_size(std::string_view call, const Key& key, std::size_t bytes,
                                          std::size_t pieces) {
-  // For what stands around the arrays, and for those of a piece that are longer by an element.
+  // Room for the bytes around the arrays, and for the arrays of a piece that are one element
+  // longer.
   constexpr std::size_t more = std::size_t{16} << 10;
   const std::size_t of_piece = bytes / pieces + more;
   if (of_piece <= most_elements_bytes) return std::nullopt;

@@ -238,7 +238,7 @@ std::vector<std::byte> assembled(const Builder& built) {
   return bytes;
 }
 
-/// `make` puts the body, of this number in its union, into its root table.
+/// `make` puts the body, which has this number in its union, into its root table.
 template <typename Variant, typename Make>
 void finish(Builder& to, const Variant& message, const Make& make) {
   std::visit([&](const auto& one) { to.Finish(make(pack(to, one).Union())); }, message);

@@ -11,15 +11,16 @@ std::vector<std::byte> encode(const ToScheduler& message);
 std::vector<std::byte> encode(const FromScheduler& message);
 std::vector<std::byte> encode(const ToServer& message);
 std::vector<std::byte> encode(const Answer& message);
-/// All but the elements, which follow.
+/// Encodes everything except the elements, which follow.
 std::vector<std::byte> encode_head(const ToServer& message);
 std::vector<std::byte> encode_head(const Answer& message);
-/// Those of the message, where they are.
+/// The elements of the message, where they are.
 std::span<const std::byte> elements_of(const ToServer& message);
 
-/// Throw `internal` for bytes that `encode` does not make. They read nothing outside of `bytes`,
+/// Throw `internal` if `encode` does not make such bytes. They read nothing outside of `bytes`,
 /// which must be aligned to 8 bytes, and allocate in proportion to it. Elements stay where they
-/// are: a decoded message refers to them in `bytes`, or in `apart` if they have come apart.
+/// are: a decoded message refers to them in `bytes`. If the elements have come separately, the
+/// message refers to `apart`.
 ToScheduler decode_to_scheduler(std::span<const std::byte> bytes);
 FromScheduler decode_from_scheduler(std::span<const std::byte> bytes);
 ToServer decode_to_server(std::span<const std::byte> bytes, std::span<const std::byte> apart = {});

@@ -83,11 +83,11 @@ Welcome unpack(const wire::Welcome& from) {
   return welcome;
 }
 
-/// `most`: the servers of all placements together that the message has room for.
+/// `most` is the number of servers for which the message has room, over all placements.
 Located unpack(const wire::Located& from, std::size_t most) {
   Located located{{}, from.all()};
-  // Counts the pieces of all values together. Pieces whose server is not named cost time and
-  // memory, too.
+  // Counts the pieces of all values together. A piece whose server is not named also costs time and
+  // memory.
   std::size_t most_unnamed = most_pieces;
   for (const wire::Placement* one : needed(from.placements())) {
     const auto& servers = needed(one->servers());

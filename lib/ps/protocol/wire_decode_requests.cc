@@ -1,4 +1,4 @@
-// Requests to servers, and their answers.
+// Decodes requests to servers, and their answers.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -19,7 +19,7 @@ Shape unpack(const flatbuffers::Vector<std::int64_t>* dims, DType dtype) {
     Shape shape(std::span(list.data(), list.size()));
     if (shape.count() <= most / size_of(dtype)) return shape;
   } catch (const Error&) {
-    // Refused below.
+    // The shape is refused below.
   }
   malformed("an impossible shape");
 }
@@ -48,7 +48,7 @@ Contribution unpack(const wire::Contribution& from, ElementBytes elements) {
           .room = unpack(from.room())};
 }
 
-/// They ascend, and a value of this shape has them.
+/// The rows ascend, and a value of this shape has them.
 std::vector<std::int64_t> unpack(const flatbuffers::Vector<std::int64_t>& rows,
                                  const Shape& shape) {
   std::vector<std::int64_t> list(rows.begin(), rows.end());

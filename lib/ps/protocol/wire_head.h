@@ -4,7 +4,7 @@
 
 namespace tutti::ps {
 
-/// Before the table: its length in four bytes, and four bytes of zeros that align it.
+/// The bytes before the table: its length in four bytes, and four bytes of zeros that align it.
 inline constexpr std::size_t head_bytes = 8;
 
 }  // namespace tutti::ps

@@ -23,7 +23,7 @@ using base::checked;
 using base::malformed;
 using base::needed;
 
-/// A name, a version, an address: of these a message may have many.
+/// A short text, such as a name, a version or an address. A message may have many of them.
 inline std::string unpack(const flatbuffers::String& text) {
   if (text.size() > Key::max_bytes) malformed("a name that is too long");
   return text.str();
@@ -58,7 +58,7 @@ struct Split {
   ElementBytes elements;
 };
 
-/// `apart`: the elements, if they have come apart.
+/// `apart` holds the elements, if they have come separately.
 inline Split split(std::span<const std::byte> bytes, ElementBytes apart = {}) {
   if (bytes.size() < head_bytes) malformed("shorter than its head");
   const auto zeros = bytes.subspan(4, head_bytes - 4);
@@ -72,8 +72,8 @@ inline Split split(std::span<const std::byte> bytes, ElementBytes apart = {}) {
   return {body.first(length), apart.empty() ? body.subspan(length) : apart};
 }
 
-/// The table of this type, verified. A table and what points at it take 8 bytes; where there are
-/// more tables than that, some are said many times.
+/// The verified table of this type. A table and the offset that points at it take 8 bytes. If there
+/// are more tables than that allows, several offsets point at the same table.
 template <typename Table>
 const Table& verified(std::span<const std::byte> table) {
   const auto* const data = net::as_unsigned(table.data());
@@ -83,7 +83,7 @@ const Table& verified(std::span<const std::byte> table) {
   return *flatbuffers::GetRoot<Table>(data);
 }
 
-/// As `verified`, of a message that carries no elements.
+/// Does the same as `verified`, for a message that carries no elements.
 template <typename Table>
 const Table& lone(std::span<const std::byte> bytes) {
   const Split parts = split(bytes);

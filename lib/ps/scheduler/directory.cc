@@ -15,12 +15,12 @@ std::uint64_t bytes_of(const Locate::Value& value) {
   return value.count * size_of(value.dtype);
 }
 
-/// A trillion elements of float32. It bounds the time that the pieces of broken messages take here.
+/// A trillion elements of f32. This limits the time that the pieces of broken messages take.
 constexpr std::uint64_t most_bytes = std::uint64_t{4} << 40;
-/// There is one more for each server at most, where a value is split evenly.
+/// If a value is split evenly, there is at most one piece more for each server.
 static_assert(most_bytes / largest_piece <= most_pieces / 2);
 
-/// The pieces of a value that servers have already: not more than they say they have.
+/// The pieces of a value that servers already have. There are no more than the servers say.
 struct Found {
   std::uint32_t pieces = 1;
   std::map<std::uint32_t, int> servers;  ///< by index
@@ -69,7 +69,7 @@ Places Directory::place(const Locate::Value& value) {
   return places;
 }
 
-/// Where they go round the servers, as what `place` has cut does, one round says it all.
+/// If the pieces go round the servers, as `place` cuts them, one round describes them all.
 Places Directory::places_of(const std::map<std::uint32_t, int>& found) const {
   Places places{{}, static_cast<std::uint32_t>(found.size())};
   std::vector<int>& servers = places.servers;

@@ -11,15 +11,15 @@ namespace tutti::ps {
 
 /// Decides which servers keep which value. A value below the bound, or one that must be whole, goes
 /// to the server with the fewest bytes. A larger value goes to all servers in equal pieces. A key
-/// keeps its placement, whatever size it has later, so all contributions to a round meet at the
+/// keeps its placement even if its size changes later. So all contributions to a round meet at the
 /// same pieces.
 class Directory {
  public:
-  /// `big_count`: the elements from which on a value is split.
+  /// A value with at least `big_count` elements is split.
   Directory(int servers, std::uint64_t big_count);
 
-  /// In the order asked for. Keys that are new are placed largest first. Throws `internal` for
-  /// values that no servers have room for, and for a key that is there twice.
+  /// Answers in the order of the question. Places new keys in the order of their size, the largest
+  /// first. Throws `internal` if the servers have no room for the values, or if a key occurs twice.
   Located locate(const Locate& asked);
   struct HeldBy {
     Held held;
@@ -28,13 +28,13 @@ class Directory {
   /// Places values whose pieces servers already have. Call it before any other value is placed.
   /// Skips values that lack a piece. Fails if a piece occurs twice.
   std::optional<Failure> adopt(const std::vector<HeldBy>& pieces);
-  /// The keys that `adopt` has left out.
+  /// The keys that `adopt` has skipped.
   const std::vector<Key>& dropped() const { return dropped_; }
-  /// Every key that was placed.
+  /// All keys that were placed.
   Located all() const;
 
  private:
-  /// Says why the servers have no room for the value; empty if they have.
+  /// Says why the servers have no room for the value. Empty if they have room.
   std::string shortage_for(const Locate::Value& value) const;
   Places place(const Locate::Value& value);
   Places places_of(const std::map<std::uint32_t, int>& found) const;

@@ -9,7 +9,7 @@
 namespace tutti::ps {
 namespace {
 
-/// "server 1: 12", and of a state that no later one has followed "server 1: 12 (its last)".
+/// Describes a moment: "server 1: 12", or "server 1: 12 (its last)" if no later state has followed.
 std::string describe(const Moment& moment) {
   return fmt::format("server {}: {}{}", moment.server, moment.rounds,
                      moment.is_last ? " (its last)" : "");
@@ -22,7 +22,7 @@ std::string difference_of(const std::vector<Moment>& moments) {
   const bool differ =
       std::ranges::adjacent_find(moments, std::not_equal_to(), &Moment::rounds) != moments.end();
   if (all_are_last || !differ) return "";
-  // As many as a person reads.
+  // The most servers that a person reads.
   constexpr std::size_t most_named = 16;
   std::vector<std::string> named;
   for (const Moment& one : moments) {

@@ -6,8 +6,8 @@
 
 namespace tutti::ps {
 
-/// Why the states of a job's servers are not of one moment, or may not be; empty: they are. Where
-/// the job ended in order each of them is the last, whatever its keys were used for.
+/// Says why the states of a job's servers are not of the same moment, or may not be. Empty if they
+/// are. If the job ended in order, each state is the last one, however its keys were used.
 std::string difference_of(const std::vector<Moment>& moments);
 
 }  // namespace tutti::ps

@@ -13,7 +13,7 @@
 namespace tutti::ps {
 namespace {
 
-/// The node's place, for the end of a text about it.
+/// The place of the node, in words that end a text about it.
 std::string place_of(const Register& said) {
   if (said.host.empty()) return "";
   return fmt::format(" (process {} on {})", said.process, base::printable(said.host, 64));
@@ -112,14 +112,14 @@ void Registry::give_up_barrier(base::Clock::duration limit) {
       fmt::format("barrier: worker{} {} did not come within {}", awaited.size() == 1 ? "" : "s",
                   fmt::join(awaited, ", "), base::key_limit(limit)),
       awaited}};
-  // Otherwise a late worker would meet the others in their next barrier, and be one barrier behind
-  // from then on.
+  // A late worker gets this answer, too. Otherwise it would meet the others in their next barrier,
+  // and be one barrier behind from then on.
   given_up_.emplace(members_.at(*in_barrier_.begin()).barriers - 1, over);
   for (const Node node : std::exchange(in_barrier_, {})) send_(node, over);
 }
 
-/// Servers also ask, for the values that they bring from a job with other servers. A node that asks
-/// for more than the job can have is told why the job ends.
+/// Servers ask, too, for the values that they bring from a job with another number of servers. If a
+/// node asks for more than the job can have, it is told why the job ends.
 void Registry::on(Node node, const Locate& asked) {
   const auto it = members_.find(node);
   const bool is_server = it != members_.end() && it->second.said.role == Role::server;
@@ -177,8 +177,8 @@ void Registry::lose(Node node, const std::string& reason) {
   const bool is_waited_for = said.role == Role::server && said.durable;
   members_.erase(it);
   in_barrier_.erase(node);
-  // Before all are there, another process may take the place. Afterwards a node that needs nothing
-  // more may end.
+  // Before all nodes are there, another process may take the place of this one. Afterwards a node
+  // that needs nothing more may end.
   if (over_ || finished) return;
   if (!complete_) return note_gone(lost);
   if (!is_waited_for) return announce(lost);
@@ -248,7 +248,7 @@ void Registry::give_up_beginning(base::Clock::duration limit) {
               {}});
 }
 
-/// Servers that restore a job have all read the same.
+/// All servers that restore a job have read the same states.
 std::string Registry::doubt_about_state() const {
   std::vector<Moment> moments;
   for (int rank = 0; rank < size_.servers; ++rank) {
@@ -270,7 +270,8 @@ void Registry::refuse_after_end() {
   if (end_ && !complete_ && !over_ && count(Role::worker) > 0) refuse_all(*end_);
 }
 
-/// The ranks that nobody has. None where nodes did not ask for theirs: then any may be missing.
+/// The ranks that no node has. Empty if nodes did not ask for their ranks, because then any rank
+/// may be missing.
 std::vector<int> Registry::missing(Role role) const {
   std::vector<int> ranks;
   for (int rank = 0; rank < (role == Role::worker ? size_.workers : size_.servers); ++rank) {

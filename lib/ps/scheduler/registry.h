@@ -13,16 +13,16 @@
 
 namespace tutti::ps {
 
-/// The scheduler's side of one store of the job, as a value: messages go in, messages come out. It
-/// numbers the nodes, knows when all servers have begun, counts barriers, says where values are,
-/// and knows when the store is over. `Stores` has one for each store.
+/// The scheduler's side of one store of the job, as a value: it receives messages and sends
+/// messages. It numbers the nodes, knows when all servers have begun, counts barriers, tells where
+/// values are, and knows when the store is over. `Stores` has one for each store.
 class Registry {
  public:
-  /// A node's connection, by a number that its owner chose.
+  /// The connection of a node. The owner chooses its number.
   using Node = std::uint64_t;
   using Send = std::function<void(Node, const FromScheduler&)>;
 
-  /// `id`: not 0; other jobs have others.
+  /// `id` is not 0, and differs from that of every other job.
   Registry(JobSize size, std::uint64_t big_count, Send send, std::uint64_t id = 1);
 
   /// Throws `internal` for a message that breaks the protocol. The node is then lost.
@@ -30,31 +30,31 @@ class Registry {
   /// The node's connection has ended, or the node is silent. Does nothing for a node that is
   /// unknown or gone. If it is a durable server, the store waits for it.
   void lose(Node node, const std::string& reason);
-  /// Notes that a process has gone before all were there. The error of nodes that wait in vain
+  /// Notes that a process has ended before all were there. The error of nodes that wait in vain
   /// names it.
   void note_gone(const Lost& lost);
   /// The servers for which the store waits.
   std::vector<int> servers_away() const;
-  /// The server has been away for too long, for this time: it is lost.
+  /// Notes that the server has been away for too long: for `limit`. It is lost.
   void give_up_on_server(int rank, base::Clock::duration limit);
   /// The servers that are away, or that read or write the state with which they begin. Call it once
-  /// all have come.
+  /// all nodes have come.
   std::vector<int> servers_not_ready() const;
-  /// The servers have not begun within this time: the job ends.
+  /// Ends the job, because the servers have not begun within this time.
   void give_up_beginning(base::Clock::duration limit);
-  /// The workers that others wait for in a barrier; none: nobody waits.
+  /// The workers for which others wait in a barrier. Empty if no worker waits.
   std::vector<int> awaited_in_barrier() const;
-  /// The awaited workers have not come within this time. The barrier ends for the workers that have
-  /// come, and for those that come late.
+  /// Ends the barrier, because the awaited workers have not come within this time. It ends for the
+  /// workers that have come, and for those that come late.
   void give_up_barrier(base::Clock::duration limit);
-  /// A process of the job has ended. Until all are there, this means that they never will be. The
+  /// Notes that a process of the job has ended. If not all nodes are there, they never will be. The
   /// nodes that are there are told so as soon as one of them is a worker. If no worker ever comes,
   /// nobody waits.
   void note_end(const Failure& failure);
-  /// Too much time has passed, and not all nodes are there. Tells those that are there which nodes
-  /// are missing, and which came and went.
+  /// Gives up, because too much time has passed and not all nodes are there. Tells the nodes that
+  /// are there which ones are missing, and which came and left.
   void give_up_waiting();
-  /// SIGTERM or a failure of its own ends the scheduler: tells every node.
+  /// Tells every node that SIGTERM or a failure ends the scheduler.
   void stop(const std::string& reason);
   /// Ends the store: tells every node why.
   void refuse_all(const Failure& failure);
@@ -65,7 +65,7 @@ class Registry {
   bool is_over() const { return over_; }
   /// Why the job did not end well. Empty if it did, or if it goes on.
   const std::string& trouble() const { return trouble_; }
-  /// "worker 1"; a node that has no rank yet is "a node".
+  /// The name of a node: "worker 1". A node that has no rank yet is "a node".
   std::string describe(Node node) const;
   /// A node that has registered, and is not lost.
   struct Present {
@@ -83,8 +83,8 @@ class Registry {
   struct Member {
     Register said;
     int rank = 0;
-    bool ready = false;     ///< of a server: the state with which it begins is on its disk
-    int barriers = 0;       ///< so many it has come to
+    bool ready = false;     ///< for a server: whether the state with which it begins is on its disk
+    int barriers = 0;       ///< the number of barriers to which it has come
     bool left = false;      ///< has said goodbye
     bool finished = false;  ///< needs nobody any more
   };
@@ -137,12 +137,13 @@ class Registry {
   std::map<int, Lost> away_;                ///< durable servers that are waited for, by rank
   std::optional<Failure> end_;              ///< the first that was noted
   std::deque<std::string> gone_;            ///< the last that came, and went before all were there
-  std::vector<Lost> lost_workers_;          ///< which a server that returns has not heard of
-  Register kind_;                           ///< a worker's: of all
-  std::uint64_t begins_with_ = 0;           ///< the job whose state all servers begin with; 0: none
-  std::string doubt_;                       ///< a doubt about that state
-  bool complete_ = false;                   ///< all have come
-  bool begun_ = false;                      ///< all servers were ready
+  /// Workers of whose loss a returning server has not heard.
+  std::vector<Lost> lost_workers_;
+  Register kind_;                  ///< the kind of all workers' stores
+  std::uint64_t begins_with_ = 0;  ///< the job whose state all servers begin with; 0: none
+  std::string doubt_;              ///< a doubt about that state
+  bool complete_ = false;          ///< all have come
+  bool begun_ = false;             ///< all servers were ready
   bool over_ = false;
   std::string trouble_;
 };

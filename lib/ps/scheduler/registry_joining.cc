@@ -107,7 +107,8 @@ std::optional<Failure> Registry::objection(const Register& said) const {
   return objection_to_more(said);
 }
 
-/// Servers know the last message of a lost worker, and the others know what they had got from it.
+/// Servers know the last message of a lost worker, and the other workers know what they had
+/// received from it. So a new worker cannot take its place.
 std::optional<Failure> Registry::objection_to_more(const Register& said) const {
   const int wanted = wanted_count(said.role, size_);
   if (!complete_ && count(said.role) < wanted) return std::nullopt;
@@ -128,8 +129,8 @@ std::optional<Failure> Registry::objection_to_more(const Register& said) const {
                  {}};
 }
 
-/// A process that brings the state of a server of this job takes that server's place. All that is
-/// left of the former process is a connection on which nobody answers.
+/// A process that brings the state of a server of this job takes that server's place. The former
+/// process has ended: on its connection nobody answers.
 void Registry::lose_former(const Register& said) {
   if (!begun_ || said.role != Role::server || !said.durable || !brings(said, id_)) return;
   const auto it = std::ranges::find_if(members_, [&](const auto& one) {
@@ -193,7 +194,7 @@ void Registry::on(Node node, const Register& said) {
 Welcome Registry::welcome() const {
   Welcome welcome{.job = id_, .dropped = directory_.dropped()};
   for (int rank = 0; rank < size_.servers; ++rank) {
-    // Workers do not connect to a server that is away before it has returned.
+    // Workers do not connect to a server that is away until it has returned.
     const Member* const server = find(Role::server, rank);
     welcome.servers.push_back(
         server == nullptr ? Welcome::ServerAddress{}
@@ -219,8 +220,8 @@ Welcome::Locality Registry::place_among_workers(const Member& worker) const {
   return place;
 }
 
-/// All are there. A state that an interrupted start has left counts if all servers have theirs:
-/// then one of them may have nothing else any more.
+/// All nodes are there. If an interrupted start has left prepared states, and all servers have
+/// theirs, those states count. One of these servers may have nothing else any more.
 void Registry::gather() {
   for (const Brought& brought : find(Role::server, 0)->said.brings) {
     const bool all_have_it = std::ranges::all_of(members_, [&](const auto& one) {

@@ -35,7 +35,7 @@ constexpr std::uint64_t scheduler_reception_token = 0;
 constexpr std::uint64_t scheduler_signal_token = std::uint64_t{1} << 63;
 constexpr std::uint64_t notices_token = scheduler_signal_token + 1;
 
-/// Not 0.
+/// The id is never 0.
 std::uint64_t new_id() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random() | 1;
@@ -53,7 +53,7 @@ std::string place_to_listen(const Job& job, const std::string& interface) {
   return address;
 }
 
-/// The process that has started this one has kept the port for it.
+/// Takes the port that the process which has started this one has kept for it.
 base::Fd take_over_listener(const Job& job) {
   base::Fd listener = net::adopt_listener(job.listener);
   check_may_use(job, net::local_address(listener));
@@ -119,7 +119,7 @@ class Scheduler {
     const auto expects = [](int role) {
       return role == static_cast<int>(Role::server) || role == static_cast<int>(Role::worker);
     };
-    // A worker has a connection for its process, too.
+    // A worker also has a connection for its process.
     return {expects, static_cast<std::size_t>(2 * size.workers + size.servers), true};
   }
   Clock::time_point wake_up_by() const;
@@ -146,7 +146,7 @@ class Scheduler {
   const Clock::duration key_timeout_;  ///< for servers that have not begun, and for workers that
                                        ///< have not come to a barrier
   std::optional<Clock::time_point> gather_by_;  ///< while some have come to a store, or may come
-  /// Some processes wait for others.
+  /// A wait of some processes for others.
   struct Wait {
     Clock::time_point since{};
     Clock::time_point report_at{};
@@ -156,7 +156,8 @@ class Scheduler {
                    Clock::time_point now) const;
   std::optional<Wait> beginning_;
   std::optional<Wait> barrier_;
-  std::map<int, Clock::time_point> away_until_;  ///< of servers that are waited for, by rank
+  /// By rank of a server that is away: how long the others wait for it.
+  std::map<int, Clock::time_point> away_until_;
   const Channel::Terms terms_;
   net::EndNotices notices_;  ///< heard until all have come
   net::Poller poller_;
@@ -178,7 +179,8 @@ Clock::time_point Scheduler::wake_up_by() const {
 bool Scheduler::run() {
   while (!stores_.is_over()) {
     const auto events = poller_.wait(wake_up_by());
-    // This comes first: a process that is told to end says why.
+    // This comes first, so that the job ends with the cause that the launcher tells, and not with a
+    // consequence of it.
     hear_notices();
     for (const epoll_event& event : events) on_event(event.data.u64);
     welcome();
@@ -203,7 +205,8 @@ void Scheduler::on_event(std::uint64_t token) {
 
 void Scheduler::hear_notices() {
   if (!notices_.descriptor()) return;
-  // Until the job's first store has all its nodes. Later the memberships tell of ends.
+  // Notices count until the job's first store has all its nodes. Later the memberships tell of
+  // ended processes.
   Registry& store = stores_.current();
   for (const net::EndNotice& notice : notices_.heard()) store.note_end(failure_of(notice));
   if (!store.is_complete()) return;
@@ -226,7 +229,8 @@ void Scheduler::look(Clock::time_point now) {
   look_at_barrier(now);
 }
 
-/// Reports that others wait for these, at doubling times.
+/// Whether the wait has reached its limit. Before that, logs at doubling times that others wait for
+/// these processes.
 bool Scheduler::is_too_long(std::optional<Wait>& wait, std::string_view who,
                             const std::vector<int>& awaited, Clock::time_point now) const {
   if (!wait) wait = {now, now + stall_report_after_, now + key_timeout_};
@@ -255,7 +259,7 @@ void Scheduler::look_at_beginning(Clock::time_point now) {
 }
 
 /// A worker can ask for the next barrier only after it has learnt that this one is over. While a
-/// server is not there, workers wait for it in their calls, so their time begins anew.
+/// server is away, workers wait for it in their calls, so their time begins anew.
 void Scheduler::look_at_barrier(Clock::time_point now) {
   Registry& store = stores_.current();
   const std::vector<int> awaited = store.awaited_in_barrier();
@@ -272,7 +276,7 @@ void Scheduler::welcome() {
     auto link = std::make_unique<Channel>(
         poller_, node, Channel::Ends{"the scheduler", fmt::format("node {}", node)}, terms_);
     try {
-      // A worker's process says nothing, so the system asks whether its machine is there.
+      // A worker's process sends nothing, so the system checks whether its machine is still there.
       net::tune_data_link(peer.socket);
       net::tune_link(peer.socket, silence_limit_);
       link->connect(std::move(peer));

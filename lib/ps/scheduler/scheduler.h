@@ -5,8 +5,9 @@
 
 namespace tutti::ps {
 
-/// Is the scheduler of the job until that is over. True: it ended well; the reason is logged if
-/// not. Throws `invalid_argument` if it cannot listen where the job says, and `internal`.
+/// Runs the scheduler of the job until the job is over. Returns true if the job ended well, and
+/// otherwise logs the reason. Throws `invalid_argument` if it cannot listen where the job says, and
+/// `internal`.
 bool run_scheduler(const Job& job, const Options& options);
 
 }  // namespace tutti::ps

@@ -50,7 +50,7 @@ std::string Stores::describe(Node node) const {
                              : fmt::format("server {}", idle->second.rank);
 }
 
-/// Throws where a node of a store says it.
+/// Takes in the process of a worker. Throws if a node of a store sends this.
 void Stores::take_process(Node node) {
   registry_->receive(node, Stay{});
   processes_.insert(node);
@@ -68,7 +68,7 @@ void Stores::receive(Node node, const ToScheduler& message) {
   } else if (stopping != nullptr) {
     return lose(node, base::printable(stopping->reason, 1024));
   } else if (idle_.contains(node)) {
-    return;  // it has not heard yet that its store is over
+    return;  // the server has not heard yet that its store is over
   } else if (std::holds_alternative<Stay>(message)) {
     take_process(node);
   } else {
@@ -100,7 +100,7 @@ void Stores::lose(Node node, const std::string& reason) {
   registry_->lose(node, reason);
   if (was_idle && !over_)
     registry_->note_gone({Role::server, server->rank, reason + server->place});
-  // A durable one is started again.
+  // A durable server is started again.
   if (server && !server->is_durable) {
     registry_->refuse_all(
         {ErrorCode::peer_lost,
@@ -110,7 +110,7 @@ void Stores::lose(Node node, const std::string& reason) {
   advance();
 }
 
-/// The node, where it is a server of the store before, and not yet one of another.
+/// The node, if it is a server of the former store that does not belong to another store yet.
 std::optional<Registry::Present> Stores::server_between(Node node) const {
   const auto idle = idle_.find(node);
   if (idle != idle_.end()) return idle->second;
@@ -204,7 +204,7 @@ void Stores::end() {
   const Refused refused{{ErrorCode::peer_lost, trouble_, {}}};
   const FromScheduler last = trouble_.empty() ? FromScheduler(Over{}) : FromScheduler(refused);
   for (const auto& [node, server] : idle_) send_(node, last);
-  // Those that were told of trouble do not wait for this.
+  // Servers that were told of trouble do not wait for this message.
   for (const Present& server : registry_->present(Role::server)) send_(server.node, Over{});
   if (trouble_.empty()) return;
   for (const Node process : processes_) send_(process, refused);

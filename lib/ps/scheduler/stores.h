@@ -13,7 +13,7 @@
 
 namespace tutti::ps {
 
-/// The scheduler's side of a whole job, as a value. `Registry` is the part of one store. All
+/// The scheduler's side of a whole job, as a value. `Registry` is the part for one store. All
 /// workers create one store after another, and each store begins like the store of another job. It
 /// knows the workers' processes, which may end between two stores. The job is over when all of them
 /// have ended.
@@ -25,16 +25,16 @@ class Stores {
 
   Stores(JobSize size, std::uint64_t big_count, Registry::Send send, NewId new_id);
 
-  /// These three do as the functions of the same names in Registry.
+  /// These three do the same as the functions of the same names in Registry.
   void receive(Node node, const ToScheduler& message);
   void lose(Node node, const std::string& reason);
   void stop(const std::string& reason);
-  /// Too much time has passed since the first process came to this store.
+  /// Gives up, because too much time has passed since the first process came to this store.
   void give_up_waiting(base::Clock::duration limit);
-  /// Call it after each call of `current()`, because that store, and the job, may be over.
+  /// Call this after each call of `current()`, because that store, and the job, may be over.
   void advance();
 
-  /// The store that exists, or that workers may create next.
+  /// The store that exists, or the one that workers may create next.
   Registry& current() { return *registry_; }
   const Registry& current() const { return *registry_; }
   /// Whether some nodes have come to the current store, and wait for the others.
@@ -53,7 +53,7 @@ class Stores {
   void take(Node node, const Register& said);
   void take_process(Node node);
   std::optional<Present> server_between(Node node) const;
-  /// The workers of the store before: those whose processes have ended, and those that have not
+  /// The workers of the former store: those whose processes have ended, and those that have not
   /// come to this store yet.
   std::vector<Present> ended() const;
   std::vector<Present> not_come() const;
@@ -67,7 +67,7 @@ class Stores {
   const Registry::Send send_;
   const NewId new_id_;
   std::unique_ptr<Registry> registry_;
-  std::set<Node> processes_;      ///< that said `Stay` and are there
+  std::set<Node> processes_;      ///< processes that have sent `Stay` and are there
   std::vector<Present> workers_;  ///< of the current store, once all have come to it
   std::vector<Present> former_;   ///< the workers of the store before; empty: there was none
   std::map<Node, Present> idle_;  ///< servers of the store before that have not registered anew

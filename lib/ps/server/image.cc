@@ -50,7 +50,7 @@ StateHead head_in(ArchiveReader& from) {
   return head;
 }
 
-/// Files may have been given other names.
+/// Somebody may have renamed the files.
 void check_owner(const StateHead& head, const StateFiles& files) {
   if (head.rank == files.rank() && head.servers == files.servers()) return;
   throw Error(ErrorCode::invalid_argument,
@@ -74,7 +74,7 @@ Delivery::Snapshot saved_in(ArchiveReader& from) {
   return saved;
 }
 
-/// Nobody is there to hear it.
+/// Answers go nowhere, because no worker is connected.
 void transmit_nothing(net::ConstBytes, net::ConstBytes) {}
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "ps/server/table.h"
 #include "tutti/error.h"
 
-/// A server's state as its files have it.
+/// A server's state in the form in which its files have it.
 namespace tutti::ps {
 
 /// Says to which job and server a state belongs.
@@ -36,9 +36,9 @@ struct JournalRecord {
   static JournalRecord in(net::ConstBytes record);
 };
 
-/// Whether a server goes on after it has refused a request with this error, also when it is started
-/// again and refuses the request once more. If not, the worker knows something that the server does
-/// not know, and the server ends.
+/// Whether a server goes on after it has refused a request with this error. It must do the same if
+/// it is started again and refuses the request once more. If it cannot go on, the worker knows
+/// something that the server does not know, and the server ends.
 bool survives(const Error& error);
 
 /// The message of an event in which the worker is lost.
@@ -54,9 +54,10 @@ struct Image {
 
   explicit Image(const StateHead& whose);
   /// Reads the checkpoint, and executes the messages that the journals have since. Throws
-  /// `invalid_argument` for files that no server wrote, or that were changed.
+  /// `invalid_argument` if the files were changed, or if no server wrote them.
   static Image read(const StateFiles& files);
-  /// Reads the prepared state that an interrupted beginning has left. Throws as `read` does.
+  /// Reads the prepared state that an interrupted beginning has left. Throws the same errors as
+  /// `read`.
   static Image read_prepared(const StateFiles& files);
   /// The moment of the state. Only for a synchronous job, whose servers go through the same rounds.
   std::optional<Moment> moment() const;
@@ -67,7 +68,7 @@ struct Image {
   void execute(const JournalRecord& event);
 };
 
-/// As a checkpoint has it.
+/// The bytes of a state in the form of a checkpoint.
 net::Bytes image_bytes(const StateHead& head, const Table& table,
                        const std::vector<const Delivery*>& deliveries);
 

@@ -68,7 +68,7 @@ void Piece::set_held(Queued& request, bool is_held) {
   if (is_held) ++waiting_.held;
 }
 
-/// Memory that is shared is there in any case.
+/// Elements in shared memory do not count, because that memory exists in any case.
 std::uint64_t Piece::bytes_here(const Queued& request) {
   const auto* const said = std::get_if<Contribution>(&request.said);
   return said == nullptr || said->room ? 0 : said->data.size();
@@ -93,15 +93,15 @@ std::uint64_t Piece::sequence_of(const Queued& request) {
   return std::visit([](const auto& said) { return said.sequence; }, request.said);
 }
 
-/// The kind of a contribution, also of a withdrawn one.
+/// The kind of a contribution, even of a withdrawn one.
 std::optional<Kind> Piece::kind_of(const Queued& request) {
   if (const auto* const said = std::get_if<Contribution>(&request.said)) return said->kind;
   if (const auto* const said = std::get_if<Withdrawal>(&request.said)) return said->kind;
   return std::nullopt;
 }
 
-/// Whether it belongs to a round. An asynchronous pushpull of a key without a value only reduces,
-/// and for that it needs all.
+/// Whether the request belongs to a round. An asynchronous pushpull of a key without a value only
+/// reduces, and that needs all workers.
 bool Piece::is_collective(const Queued& request) const {
   const std::optional<Kind> kind = kind_of(request);
   if (!kind || !rules_.asynchronous) return kind.has_value();
@@ -120,8 +120,8 @@ bool Piece::is_held() const {
       queues_, [](const Queue& queue) { return !queue.empty() && queue.front().is_held; });
 }
 
-/// Why the worker's first request fails. Nobody knows whether a lost worker would have released a
-/// request that it held.
+/// The reason why the worker's first request fails, if it fails. Nobody knows whether a lost worker
+/// would have released a request that it held.
 std::optional<Failure> Piece::given_up(std::size_t worker) const {
   const Queued& request = queues_[worker].front();
   if (request.is_held && rules_.is_lost(worker)) return rules_.absent[worker];
@@ -143,8 +143,8 @@ bool Piece::holds_up(std::size_t other, std::size_t worker) const {
   return pushes_[worker] + 1 > pushes_[other] + most_ahead;
 }
 
-/// Whether another asynchronous push would put the worker too far before the slowest of those that
-/// still push.
+/// Whether another asynchronous push would put the worker too far ahead of the slowest worker that
+/// still pushes.
 bool Piece::is_too_far_ahead(std::size_t worker) const {
   if (rules_.staleness == unbounded) return false;
   for (std::size_t other = 0; other < queues_.size(); ++other) {
@@ -153,7 +153,7 @@ bool Piece::is_too_far_ahead(std::size_t worker) const {
   return false;
 }
 
-/// The workers that have brought nothing to this round, counted from the next one on.
+/// The workers that have brought nothing to this round. `round` counts from the next round on.
 std::vector<int> Piece::absent_from(std::size_t round) const {
   std::vector<int> absent;
   for (std::size_t worker = 0; worker < queues_.size(); ++worker) {
@@ -214,8 +214,8 @@ void Piece::answer(int worker, const Value::Result& result) {
   queue.pop_front();
 }
 
-/// If the machine refuses something, such as memory, all calls of the round fail: the worker that
-/// comes last has done nothing wrong.
+/// If the machine refuses something, such as memory, all calls of the round fail, because the
+/// worker that comes last has done nothing wrong.
 template <typename Execute>
 Value::Result Piece::result_of(const Execute& execute) const {
   try {
@@ -239,7 +239,7 @@ bool Piece::advance_alone(int worker) {
   }
   const auto at = static_cast<std::size_t>(worker);
   if (is_in_round(at)) return false;
-  // It counts as none, and its worker may make it again.
+  // The push does not count, and its worker may make it again.
   if (const auto failure = given_up(at)) {
     answer(worker, {.failure = failure});
     return true;
@@ -252,7 +252,7 @@ bool Piece::advance_alone(int worker) {
   return true;
 }
 
-/// The worker's first contribution belongs to a round that has failed.
+/// Answers the worker's first contribution if it belongs to a round that has failed.
 bool Piece::bury(int worker) {
   if (tombstones_.empty()) return false;
   if (comes_no_more(static_cast<std::size_t>(worker))) {
@@ -266,7 +266,8 @@ bool Piece::bury(int worker) {
   return true;
 }
 
-/// For those that have come to the round at once; the others have yet to hear of it.
+/// Fails a round that a worker has given up. Workers that have come to the round hear of it at
+/// once, and the others when they come.
 bool Piece::fail_given_up() {
   std::optional<Failure> failure;
   for (std::size_t worker = 0; worker < queues_.size() && !failure; ++worker) {
@@ -304,7 +305,7 @@ Value::Result Piece::execute_round() {
   return value_.execute(round);
 }
 
-/// A round that lacks a worker which brings nothing more never comes about.
+/// Fails a round that lacks a worker which brings nothing more.
 bool Piece::fail_for_absent() {
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     if (!rules_.absent[i] || !queues_[i].empty()) continue;

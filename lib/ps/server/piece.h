@@ -11,47 +11,47 @@
 
 namespace tutti::ps {
 
-/// One piece of one value on its server, and the requests for it. There is one queue for each
-/// worker, in which its requests wait in the order in which it made them. A round consists of the
-/// contributions at the heads of all queues. So a worker's second push never stands for another's
-/// first, and a pull follows the worker's own last push. A round that a worker gives up fails for
-/// all workers: at once for those that have come to it, and with its next contribution for each
-/// other worker.
+/// One piece of one value on its server, and the requests for it. Each worker has a queue, in which
+/// its requests wait in the order in which it made them. A round consists of the contributions at
+/// the heads of all queues. So a worker's second push never stands for another worker's first, and
+/// a pull follows the worker's own last push. A round that a worker gives up fails for all workers:
+/// at once for those that have come to it, and with its next contribution for each other worker.
 class Piece {
  public:
   /// Counts over all pieces of a server.
   struct Waiting {
-    /// By worker: of its contributions that wait in this server's memory.
+    /// By worker: the bytes of its contributions that wait in this server's memory.
     std::vector<std::uint64_t> bytes;
     std::size_t held = 0;  ///< contributions that their workers hold
   };
 
-  /// The rules, and what all pieces count together, outlive the piece.
+  /// The rules, and the counts of all pieces together, outlive the piece.
   Piece(const PieceName& name, const Rules& rules, Waiting& waiting);
 
-  /// Throws `internal` if the elements are not as many as the request says.
+  /// Throws `internal` if the number of elements is not the one that the request gives.
   void add(int worker, const Contribution& said);
   void add(int worker, const Pull& pull);
   void add(int worker, const PullState& pull);
   void add(int worker, const Withdrawal& said);
-  /// Holds, releases or gives up a contribution; does nothing if it is answered. Returns the
-  /// workers for whose parts it waits; nothing if it waits for nobody.
+  /// Holds, releases or gives up a contribution. Does nothing if it is answered. Returns the
+  /// workers for whose parts it waits, or nothing if it waits for nobody.
   std::optional<Failure> recall(int worker, const Recall& said);
-  /// Executes the requests that can be executed, and answers through `rules.send`. Call it when
-  /// requests have been added and when a worker has become absent.
+  /// Executes the requests that can be executed, and answers through `rules.send`. Call this when
+  /// requests have been added, and when a worker has become absent.
   void advance();
   /// Whether others wait and this worker has brought nothing.
   bool waits_for(int worker) const;
-  /// The workers for whose parts this worker's first request waits; nothing if it waits for nobody.
+  /// The workers for whose parts this worker's first request waits, or nothing if it waits for
+  /// nobody.
   std::optional<Failure> missing_for(int worker) const;
   void take_optimizer() { value_.take_optimizer(); }
   void set_state(std::optional<optimizer::State> state) { value_.set_state(std::move(state)); }
 
   std::optional<Value::Content> content() const { return value_.content(); }
-  /// The number of executed rounds of a value that is stored here; 0 for another value.
+  /// The number of executed rounds, if the value is stored here. Otherwise 0.
   std::uint64_t rounds() const { return value_.is_stored() ? rounds_ : 0; }
   void inherit(Value::Content content) { value_.inherit(std::move(content)); }
-  /// Saves and loads the piece, with the requests that wait.
+  /// Save and load the piece, with the requests that wait.
   void save(ArchiveWriter& to) const;
   void load(ArchiveReader& from);
 
@@ -62,8 +62,8 @@ class Piece {
     bool is_held = false;           ///< its worker may give it up
     std::optional<Failure> given_up{};
   };
-  /// There are as many as workers and pieces, and most are empty: those take no memory of their
-  /// own.
+  /// There is a queue for each worker of each piece, and most are empty. An empty list takes no
+  /// memory of its own.
   using Queue = std::list<Queued>;
 
   static std::uint64_t bytes_here(const Queued& request);
@@ -94,8 +94,9 @@ class Piece {
   Value value_;
   std::vector<Queue> queues_;  ///< by worker
   Tombstones tombstones_;
-  std::vector<std::uint64_t> pushes_;  ///< by worker: the asynchronous ones that were answered
-  std::uint64_t rounds_ = 0;           ///< that were executed
+  /// By worker: the number of its asynchronous pushes that were answered.
+  std::vector<std::uint64_t> pushes_;
+  std::uint64_t rounds_ = 0;  ///< the number of rounds that were executed
 };
 
 }  // namespace tutti::ps

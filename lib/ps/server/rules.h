@@ -14,12 +14,13 @@ struct Rules {
   bool asynchronous = false;
   int staleness = unbounded;
   std::optional<Optimizer> optimizer{};
-  /// By worker: set if the worker brings nothing more. It is the failure of the other workers'
-  /// rounds that need this worker.
+  /// By worker: set if the worker brings nothing more. Rounds of the other workers that need this
+  /// worker fail with it.
   std::vector<std::optional<Failure>> absent{};
   std::function<void(int worker, const Answer&)> send{};
 
-  /// Whether the server ignores the worker's messages. It still reads a worker that has left.
+  /// Whether the server ignores the worker's messages. It still reads the messages of a worker that
+  /// has left.
   bool is_lost(std::size_t worker) const {
     return absent[worker] && absent[worker]->code != ErrorCode::aborted;
   }

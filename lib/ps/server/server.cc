@@ -20,7 +20,7 @@ constexpr auto writing_report_after = std::chrono::seconds(10);
 }  // namespace
 
 net::Reception::Audience Server::audience() {
-  // A worker that comes again has lost the connection that it had.
+  // If a worker comes again, it has lost the connection that it had.
   const auto expects = [this](int rank) {
     if (rank < 0 || rank >= job_.size.workers) return false;
     const ConnectionToWorker& worker = *workers_[static_cast<std::size_t>(rank)];
@@ -42,7 +42,7 @@ base::Clock::time_point Server::wake_up_by() const {
   return by;
 }
 
-/// Before anybody hears of it.
+/// This comes before any process hears of the new state.
 void Server::store() {
   if (!storage_) return;
   storage_->commit();
@@ -86,7 +86,7 @@ void Server::run() {
     bool others_spoke = events.empty();
     for (const epoll_event& event : events) {
       if (event.data.u64 < workers_.size()) {
-        // It may only have room for answers.
+        // The event may only say that there is room for answers.
         if (event.events != EPOLLOUT) hear(event.data.u64);
       } else {
         others_spoke = true;
@@ -98,15 +98,15 @@ void Server::run() {
 }
 
 void Server::end(const std::optional<std::string>& reason) {
-  // Before anything else may fail.
+  // This comes before anything else that may fail.
   say_why(reason);
   const base::Fd writer = start_last_state();
   if (reason) leave(std::nullopt);
   if (writer) wait_until_replaced(writer, !reason);
 }
 
-/// If the job is over, the server leaves it meanwhile, because the scheduler waits for that. An
-/// error of that is thrown when the state is written.
+/// If the job is over, the server leaves it meanwhile, because the scheduler waits for that. If
+/// that fails, the error is thrown when the state is written.
 void Server::wait_until_replaced(const base::Fd& writer, bool hears_scheduler) {
   net::Poller poller;
   poller.add(writer, writer_token);
@@ -131,8 +131,8 @@ void Server::wait_until_replaced(const base::Fd& writer, bool hears_scheduler) {
   if (bad_news) std::rethrow_exception(bad_news);
 }
 
-/// Writes the last state, for another store. A server that is told to end may be killed soon, so it
-/// begins at once.
+/// Writes the last state, for another store. If the server is told to end, it may be killed soon,
+/// so the write begins at once.
 base::Fd Server::start_last_state() {
   if (!storage_ || !has_begun_) return {};
   if (is_durable() && !storage_->has_failed()) storage_->sync();
@@ -141,8 +141,8 @@ base::Fd Server::start_last_state() {
   return storage_->replace([this] { return state(); });
 }
 
-/// The scheduler may say that all is over sooner than the last workers' goodbyes are read. With
-/// them the state is known to be the last one.
+/// The scheduler may say that the store is over before the last workers' goodbyes are read. With
+/// these goodbyes the state is known to be the last one.
 void Server::take_leaves() {
   for (int worker = 0; worker < job_.size.workers; ++worker) {
     table_->receive(worker, Goodbye{});
@@ -167,7 +167,7 @@ void Server::leave(const std::optional<std::string>& reason) noexcept {
   }
 }
 
-/// All but the workers' requests.
+/// Hears everything except the workers' requests.
 void Server::hear_others() {
   post_.check_terminated();
   welcome(reception_);

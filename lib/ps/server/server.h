@@ -20,8 +20,8 @@
 
 namespace tutti::ps {
 
-/// The process that keeps the values of one store: server.cc is its loop, server_beginning.cc how
-/// it begins, perhaps from a state that an earlier process left.
+/// The process that keeps the values of one store. server.cc is its loop. server_beginning.cc is
+/// how it begins, perhaps from a state that an earlier process left.
 class Server {
  public:
   /// Blocks until all processes of the job are there. Throws the error that prevents that. `run`
@@ -32,9 +32,9 @@ class Server {
   void run();
   /// Tells the others why it ends, unless the store is over. Then its state is on disk.
   void end(const std::optional<std::string>& reason);
-  /// The number of keys with values here.
+  /// The number of keys that have values here.
   std::size_t keys() const { return table_ ? table_->keys() : 0; }
-  /// Only tells the others why it ends.
+  /// Tells the others why it ends, and does no more.
   void leave(const std::optional<std::string>& reason) noexcept;
 
  private:
@@ -80,11 +80,11 @@ class Server {
   net::Poller poller_;
   std::unique_ptr<Storage> storage_;  ///< null: nothing is kept
   std::vector<Image> brought_;        ///< the older first; until this one has begun
-  std::unique_ptr<Stock> stock_;      ///< of another job; until then, too
+  std::unique_ptr<Stock> stock_;      ///< values of another job, until the server has begun
   ServerPost& post_;
   SchedulerLink& scheduler_;
   const std::string address_;
-  // Both listen before this server is known to any worker.
+  // Both listen before any worker knows of this server.
   base::Fd listener_;
   base::Fd near_listener_;
   const Welcome welcome_;
@@ -92,7 +92,8 @@ class Server {
   net::Reception near_reception_;  ///< of the workers of this machine
   std::vector<std::unique_ptr<ConnectionToWorker>> workers_;
   std::set<int> told_ahead_;  ///< workers of which it has been logged that they are far ahead
-  std::map<int, std::uint64_t> read_on_;  ///< by worker: it is read up to this request in any case
+  /// By worker: the server reads it up to this request in any case.
+  std::map<int, std::uint64_t> read_on_;
   std::map<std::size_t, net::Refusals> refusals_;  ///< by worker
   std::unique_ptr<Table> table_;
   std::optional<Located> located_;

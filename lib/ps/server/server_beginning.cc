@@ -1,5 +1,5 @@
-// How a server begins, together with all others: empty, from the state of an earlier job, or in the
-// middle of this one.
+// How a server begins, together with all others: with nothing, with the state of an earlier job, or
+// in the middle of this one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,8 +30,8 @@ std::unique_ptr<Storage> storage_for(const Job& job, const Durability& durabilit
                           job.size.servers - 1));
 }
 
-/// The states that earlier processes have left. A process that was started again may have prepared
-/// the state of a job whose older state is there, too. Such a prepared state adds nothing.
+/// The states that earlier processes have left. If a process was started again, it may have
+/// prepared the state of a job whose older state is there, too. Such a prepared state adds nothing.
 std::vector<Image> images_in(const Storage* storage) {
   std::vector<Image> images;
   if (storage == nullptr) return images;
@@ -107,7 +107,7 @@ Server::Server(const Job& job, const Options& options, const Durability& durabil
   }
 }
 
-/// Workers are told a numeric address, whatever names their hosts know.
+/// Workers are told a numeric address, because their hosts may not know the server's name.
 std::string Server::own_address(const std::string& interface) const {
   if (job_.node_host.empty()) {
     return server_address(job_.root, scheduler_.local_address(),
@@ -190,7 +190,8 @@ void Server::begin() {
   poller_.add(near_reception_.descriptor(), near_reception_token);
 }
 
-/// The state with which all servers begin, if there is any; it is the only one on the disk then.
+/// The state with which all servers begin, if there is one. After this it is the only one on the
+/// disk.
 std::optional<Image> Server::settled() {
   std::optional<Image> earlier;
   bool is_prepared = false;
@@ -217,11 +218,12 @@ void Server::begin_with(std::optional<Image> earlier) {
   }
 }
 
-/// A large state takes its time, in which the scheduler hears of this server, and workers wait.
+/// It takes time to write a large state. Meanwhile the server sends heartbeats to the scheduler,
+/// and workers wait.
 void Server::keep_beginning() {
   const base::Fd writer = storage_->prepare([this] { return state(); });
   poller_.add(writer, writer_token);
-  // Losses of workers that come meanwhile go to the journal later.
+  // Workers may be lost meanwhile. These losses go to the journal later.
   std::vector<FromScheduler> heard;
   const auto take = [&](const FromScheduler& message) {
     const auto* const lost = std::get_if<Lost>(&message);
@@ -238,7 +240,7 @@ void Server::keep_beginning() {
   for (const FromScheduler& message : heard) hear_scheduler(message);
 }
 
-/// In the middle of the job: workers get the messages that they had not got.
+/// Goes on in the middle of the job. Workers get the messages that they have not received.
 void Server::go_on_from(Image& earlier) {
   use(earlier);
   for (std::size_t worker = 0; worker < workers_.size(); ++worker) {

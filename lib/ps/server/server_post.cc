@@ -29,7 +29,7 @@ void ServerPost::watch_termination() {
 
 void ServerPost::check_terminated() {
   const bool was_ended = termination_ && termination_->take();
-  // A job that is over ends well, and this process with it.
+  // If the job is over, it has ended well, and this process ends, too.
   if (was_ended && !is_closed_) throw Error(ErrorCode::aborted, "it was ended by SIGTERM");
 }
 

@@ -10,7 +10,7 @@
 
 namespace tutti::ps {
 
-/// A server's connection to the scheduler, which outlives its stores.
+/// A server's connection to the scheduler. It outlives the server's stores.
 class ServerPost {
  public:
   ServerPost(const Job& job, const Options& options) : job_(job), options_(options) {}
@@ -20,18 +20,19 @@ class ServerPost {
   SchedulerLink& link();
   /// From now on SIGTERM ends this process in an orderly way. Until then it ends it at once.
   void watch_termination();
-  /// Throws `aborted` where SIGTERM has come.
+  /// Throws `aborted` if SIGTERM has come.
   void check_terminated();
-  /// Readable when something has arrived, SIGTERM too.
+  /// Readable when something has arrived, or SIGTERM has come.
   const base::Fd& descriptor() const { return poller_.descriptor(); }
   bool is_over() const { return link_ && link_->is_over(); }
-  /// Blocks until workers create another store. False: all of them have ended. Call it when a store
-  /// is over.
+  /// Blocks until workers create another store. Returns false if all of them have ended. Call it
+  /// when a store is over.
   bool waits_for_another();
-  /// Reads what has arrived. Throws what ends the job for this process, and closes the connection
-  /// when the job is over. Call it when a store is over and something may have arrived.
+  /// Reads the messages that have arrived. Throws an error that ends the job for this process.
+  /// Closes the connection when the job is over. Call it when a store is over and something may
+  /// have arrived.
   void hear();
-  /// Says why this process ends, if it is connected.
+  /// If this process is connected, tells the scheduler why it ends.
   void leave(const std::string& reason) noexcept;
 
  private:

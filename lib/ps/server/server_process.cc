@@ -10,7 +10,7 @@
 namespace tutti::ps {
 namespace {
 
-/// None: all workers have ended, and none waits for this server.
+/// Null if all workers have ended and none waits for this server.
 std::unique_ptr<Server> joined(const Job& job, const Options& options, const Durability& durability,
                                ServerPost& post) {
   try {
@@ -22,7 +22,8 @@ std::unique_ptr<Server> joined(const Job& job, const Options& options, const Dur
   }
 }
 
-/// One store, and the time until workers create another. False: all of them have ended.
+/// Serves one store, and waits until workers create another. Returns false if all of them have
+/// ended.
 bool serve(const Job& job, const Options& options, const Durability& durability, ServerPost& post) {
   auto server = joined(job, options, durability, post);
   if (!server) return false;
@@ -32,12 +33,13 @@ bool serve(const Job& job, const Options& options, const Durability& durability,
     server->end(error.what());
     throw;
   } catch (const std::exception& error) {
-    // Such as too little memory, in the middle of anything: that is no state to leave behind.
+    // Such an error, for example too little memory, may come in the middle of any change. The state
+    // is then not complete, so the server does not write it.
     server->leave(error.what());
     throw;
   }
   try {
-    // A large state takes its time to write, and to read again.
+    // A large state takes time to write and to read again.
     post.link().beat_apart();
     server->end(std::nullopt);
     const std::size_t keys = server->keys();

@@ -3,7 +3,7 @@
 
 namespace tutti::ps {
 
-// Tokens of epoll events. A worker's rank is the token of its connection; these are larger.
+// Tokens of epoll events. A worker's rank is the token of its connection. These are larger.
 inline constexpr std::uint64_t scheduler_token = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t reception_token = scheduler_token + 1;
 inline constexpr std::uint64_t near_reception_token = scheduler_token + 2;

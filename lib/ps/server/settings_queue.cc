@@ -21,7 +21,7 @@ std::string_view name(const Setting& setting) {
   return names.at(setting.index());
 }
 
-/// The text that distinguishes a setting from others of its name.
+/// Describes what distinguishes a setting from others of its name.
 std::string describe(const Setting& setting) {
   if (const auto* const set = std::get_if<SetOptimizer>(&setting)) {
     return fmt::format("'{}'", set->optimizer.name);
@@ -134,7 +134,7 @@ void SettingsQueue::advance() {
   }
 }
 
-/// Without making it count.
+/// Answers the worker's first setting with a failure. The setting does not count.
 void SettingsQueue::refuse(std::size_t worker, const std::optional<Failure>& failure) {
   const std::uint64_t sequence = sequence_of(queues_[worker].front().setting);
   queues_[worker].pop_front();
@@ -152,8 +152,8 @@ void SettingsQueue::answer_all(const std::optional<Failure>& failure) {
   }
 }
 
-/// Why the worker's first setting fails. Nobody knows whether a lost worker would have released a
-/// setting that it held.
+/// The reason why the worker's first setting fails, if it fails. Nobody knows whether a lost worker
+/// would have released a setting that it held.
 std::optional<Failure> SettingsQueue::given_up(std::size_t worker) const {
   if (queues_[worker].empty()) return std::nullopt;
   const Queued& request = queues_[worker].front();
@@ -166,7 +166,7 @@ bool SettingsQueue::is_held() const {
       queues_, [](const Queue& queue) { return !queue.empty() && queue.front().is_held; });
 }
 
-/// A worker's first one belongs to those that have failed.
+/// Answers workers whose first setting belongs to those that have failed.
 bool SettingsQueue::bury() {
   bool moved = false;
   for (std::size_t at = 0; at < queues_.size() && !tombstones_.empty(); ++at) {
@@ -181,7 +181,8 @@ bool SettingsQueue::bury() {
   return moved;
 }
 
-/// For those that have made theirs at once; the others have yet to hear of it.
+/// Fails a setting that a worker has given up. Workers that have made theirs hear of it at once,
+/// and the others when they make it.
 bool SettingsQueue::fail_given_up() {
   std::optional<Failure> failure;
   std::set<int> absent;
@@ -207,7 +208,8 @@ std::optional<Failure> SettingsQueue::disagreement() const {
   return mismatch_of({first, 0, other, worker}, "nothing has changed", std::move(ranks));
 }
 
-/// True: something has moved.
+/// Applies the first settings of all workers if all have made one. Returns true if something has
+/// moved.
 bool SettingsQueue::advance_together() {
   if (std::ranges::any_of(queues_, &Queue::empty) || is_held() || has_held_rounds_()) return false;
   const auto differing = disagreement();
@@ -231,8 +233,8 @@ void SettingsQueue::advance_in_turn() {
   forget_applied();
 }
 
-/// Whether the worker's first one waits for nothing but its turn. Those that were given up are
-/// over.
+/// Answers those of the worker's settings that were given up. Returns whether the first of the
+/// others waits only for its turn.
 bool SettingsQueue::may_answer(std::size_t worker) {
   while (const auto failure = given_up(worker)) refuse(worker, failure);
   return !queues_[worker].empty() && !queues_[worker].front().is_held;
@@ -247,7 +249,7 @@ void SettingsQueue::lead(std::size_t worker) {
   }
 }
 
-/// The states that are to be loaded are worker 0's.
+/// The states that are to be loaded come from worker 0.
 std::optional<Failure> SettingsQueue::apply_of(std::size_t worker, const Setting& setting) {
   if (worker != 0 && std::holds_alternative<LoadStates>(setting)) return rules_.absent[0];
   return apply_(setting);
@@ -271,8 +273,8 @@ void SettingsQueue::follow(std::size_t worker) {
   }
 }
 
-/// Forgets the settings that all remaining workers have made, too, because nobody asks for them
-/// again; and the oldest ones if there are too many.
+/// Forgets the settings that all remaining workers have made, because no worker asks for them
+/// again. If there are too many, also forgets the oldest ones.
 void SettingsQueue::forget_applied() {
   const auto is_needed = [&] {
     for (std::size_t worker = 0; worker < queues_.size(); ++worker) {

@@ -13,36 +13,36 @@ namespace tutti::ps {
 /// Settings on their way into a server. In a synchronous store every worker makes them in the same
 /// order. A setting is applied when the last worker has made it. It also waits for rounds that a
 /// worker holds, because other servers may have executed these before it. If a worker gives a
-/// setting up, it fails for all.
+/// setting up, it fails for all workers.
 ///
 /// In an asynchronous store the lowest worker that is there leads. Its n-th setting is applied at
-/// once, unless an n-th setting was applied before. Another worker's n-th setting is answered as
-/// that one was, if it is one of the last 1024. If a worker gives a setting up, it fails for that
-/// worker, which may make it again.
+/// once, unless an n-th setting was applied before. Another worker's n-th setting gets the same
+/// answer as that one, if it is one of the last 1024. If a worker gives a setting up, it fails for
+/// that worker, which may make it again.
 ///
 /// In both cases a worker that makes a different setting gets an error.
 class SettingsQueue {
  public:
-  /// Applies a setting. Returns nothing if it could, and otherwise the failure.
+  /// Applies a setting. Returns a failure if it could not.
   using Apply = std::function<std::optional<Failure>(const Setting&)>;
   using HasHeldRounds = std::function<bool()>;
 
-  /// The rules outlive this.
+  /// The rules outlive this object.
   SettingsQueue(const Rules& rules, Apply apply, HasHeldRounds has_held_rounds);
 
   void add(int worker, const Setting& setting) {
     queues_[static_cast<std::size_t>(worker)].push_back({.setting = setting});
   }
-  /// Holds, releases or gives up a setting; does nothing if it is answered. Returns the workers
-  /// that have not made it yet; nothing if all have. Call `advance` after it.
+  /// Holds, releases or gives up a setting. Does nothing if it is answered. Returns the workers
+  /// that have not made it yet, or nothing if all have. Call `advance` after it.
   std::optional<Failure> recall(int worker, const Recall& said);
   /// Whether others wait and this worker has no unanswered setting.
   bool waits_for(int worker) const;
-  /// The workers that have not made the setting for which this worker waits; nothing if it waits
+  /// The workers that have not made the setting for which this worker waits, or nothing if it waits
   /// for nobody.
   std::optional<Failure> missing_for(int worker) const;
-  /// Applies the settings that can be applied, and answers. Call it after `add`, when a worker has
-  /// become absent, and when a round is no longer held.
+  /// Applies the settings that can be applied, and answers. Call this after `add`, when a worker
+  /// has become absent, and when a round is no longer held.
   void advance();
 
   void save(ArchiveWriter& to) const;
@@ -55,7 +55,7 @@ class SettingsQueue {
     std::optional<Failure> given_up{};
   };
   using Queue = std::deque<Queued>;
-  /// A setting of a leader which others have not made yet.
+  /// A setting of a leader that others have not made yet.
   struct Applied {
     int worker = 0;
     Setting setting;
@@ -85,10 +85,10 @@ class SettingsQueue {
   const Rules& rules_;
   const Apply apply_;
   const HasHeldRounds has_held_rounds_;
-  std::vector<Queue> queues_;  ///< by worker: not answered yet
-  Tombstones tombstones_;      ///< of a synchronous store
-  // For an asynchronous store:
-  std::vector<std::size_t> answered_;  ///< by worker: how many
+  std::vector<Queue> queues_;  ///< by worker: settings that are not answered yet
+  Tombstones tombstones_;      ///< only for a synchronous store
+  // Only for an asynchronous store:
+  std::vector<std::size_t> answered_;  ///< by worker: the number of its answered settings
   std::deque<Applied> applied_;
   std::size_t forgotten_ = 0;  ///< how many were applied before those in `applied_`
 };

@@ -38,8 +38,9 @@ Tensor part_of(const Tensor& whole, const Shard& part) {
   return tensor;
 }
 
-/// A job whose state is the only one that some server still has, while another server has only
-/// prepared it. Its beginning was interrupted when all servers had prepared theirs.
+/// The job whose beginning was interrupted when all servers had prepared their states. For some
+/// server the state of that job is the only one that is left, while another server has only
+/// prepared it.
 std::optional<std::uint64_t> interrupted_job(const std::vector<StateFiles>& all) {
   std::set<std::uint64_t> prepared;
   for (const StateFiles& files : all) {
@@ -147,8 +148,8 @@ Stock::Whole Stock::joined(const InPieces& value) const {
   return whole;
 }
 
-/// A job that ended while a key was updated for the first time, or the optimizer was set, has
-/// states of some of its pieces. The others begin as the optimizer does.
+/// If a job ended while a key was updated for the first time, or while the optimizer was set, only
+/// some pieces of the key have states. The other pieces begin with the optimizer's initial state.
 std::optional<optimizer::State> Stock::joined_state(const InPieces& value) const {
   const auto has_state = [this](const Part& part) {
     return part.content.state && part.rule == optimizer_->name;

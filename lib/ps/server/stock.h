@@ -8,21 +8,21 @@
 
 namespace tutti::ps {
 
-/// Says that a key is not restored of which the servers' states have some pieces alone.
+/// Logs that a key is not restored, because the servers' states have only some of its pieces.
 void warn_incomplete(const Key& key);
 
-/// Whole values of an earlier job, joined from the states of all its servers, and on their way to
-/// the servers of another, which may be more or fewer.
+/// Whole values of an earlier job, joined from the states of all its servers. They are on their way
+/// to the servers of another job, which may be more or fewer.
 class Stock {
  public:
-  /// Throws `invalid_argument` where a server's state is missing or damaged, or of another job than
-  /// the others.
+  /// Throws `invalid_argument` if a server's state is missing or damaged, or belongs to another job
+  /// than the others.
   static Stock read(const std::string& folder);
 
   const std::optional<Optimizer>& optimizer() const { return optimizer_; }
   /// The moments of the job's servers, if the job was synchronous.
   const std::vector<Moment>& moments() const { return moments_; }
-  /// The question to the scheduler where the values are to be.
+  /// The question to the scheduler where the values are to go.
   Locate question() const;
   /// The pieces that this server gets. Throws `internal` if `located` does not answer the question.
   std::vector<Table::PieceContent> pieces_on(int server, const Located& located) const;

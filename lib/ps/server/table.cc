@@ -36,13 +36,13 @@ void Table::receive(int worker, const ToServer& request) {
   }
 }
 
-/// Messages of a lost worker must not count after the others have learnt of the loss: they would
-/// stand for a later round.
+/// Whether messages of this worker count. Those of a lost worker must not count after the others
+/// have learnt of the loss, because they would stand for a later round.
 bool Table::hears(int worker) const {
   return !rules_.is_lost(static_cast<std::size_t>(worker));
 }
 
-/// Whatever it says next would be taken for something else.
+/// Refuses the worker. Its next messages would be taken for something else.
 void Table::refuse(int worker, const std::string& why) {
   const Failure failure{
       ErrorCode::internal,
@@ -110,7 +110,7 @@ void Table::add_to_piece(int worker, const Request& request) {
   piece.add(worker, request);
   const bool held_any = waiting_.held > 0;
   piece.advance();
-  // The message that came has made a held round fail.
+  // The message has made a held round fail.
   if (held_any && waiting_.held == 0) settings_.advance();
 }
 
@@ -193,7 +193,7 @@ void Table::on(int worker, const Recall& said) {
   rules_.send(worker, {said.sequence, std::move(missing), {}});
 }
 
-/// A question makes no piece, whatever it names.
+/// Finds the piece. A question makes no piece, whatever it names.
 Piece* Table::find_held(const PieceName& name) const {
   const auto place = places_.find(name.key);
   if (place == places_.end()) return nullptr;
@@ -212,12 +212,13 @@ std::optional<Failure> Table::apply(const SetOptimizer& set) {
   return std::nullopt;
 }
 
-/// That all agree is all there is to it: each contribution says how it is compressed.
+/// Nothing is to be done once all workers agree, because each contribution says how it is
+/// compressed.
 std::optional<Failure> Table::apply(const SetCompression&) {
   return std::nullopt;
 }
 
-/// The states that came right before this request. Any before these are of a load that failed.
+/// The states that came right before this request. Earlier states belong to a load that failed.
 std::vector<Table::BroughtState> Table::take_brought(std::uint64_t before) {
   std::vector<BroughtState> brought;
   for (auto it = brought_.find(before - 1); it != brought_.end();

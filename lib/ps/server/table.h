@@ -9,8 +9,8 @@
 
 namespace tutti::ps {
 
-/// A server's side of the protocol, as a value: requests go in, answers come out. Holds the pieces
-/// that are on this server.
+/// A server's side of the protocol, as a value: it receives requests and sends answers. It holds
+/// the pieces that are on this server.
 class Table {
  public:
   /// The table itself fills `rules.absent` and `rules.optimizer`.
@@ -18,24 +18,24 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  /// Receives a request. A request that was received before does nothing. A request that breaks the
-  /// protocol is answered with number 0 and the reason; the worker is then lost to the others, and
-  /// its later requests are ignored.
+  /// Receives a request. If the request was received before, does nothing. If it breaks the
+  /// protocol, the answer has the number 0 and the reason. The worker is then lost to the others,
+  /// and its later requests are ignored.
   void receive(int worker, const ToServer& request);
-  /// The worker brings nothing more. Rounds that need it fail with this failure. Its messages are
-  /// ignored from now on, unless it has left (`aborted`).
+  /// Notes that the worker brings nothing more. Rounds that need it fail with this failure. Its
+  /// messages are ignored from now on, unless it has left (`aborted`).
   void lose(int worker, const Failure& failure);
 
-  /// The bytes of its contributions that wait for other workers in this server's memory.
+  /// The bytes of the worker's contributions that wait for other workers in this server's memory.
   std::uint64_t waiting_bytes(int worker) const {
     return waiting_.bytes.at(static_cast<std::size_t>(worker));
   }
-  /// The number of its requests that are not answered.
+  /// The number of the worker's requests that are not answered.
   std::uint64_t waiting_requests(int worker) const {
     const auto at = static_cast<std::size_t>(worker);
     return received_.at(at) - answered_.at(at);
   }
-  /// The number of its last request.
+  /// The number of the worker's last request.
   std::uint64_t received(int worker) const {
     return received_.at(static_cast<std::size_t>(worker));
   }
@@ -51,13 +51,13 @@ class Table {
     Value::Content content;
   };
   std::vector<PieceContent> contents() const;
-  /// The most rounds that a value here has been in.
+  /// The number of rounds of the value here that has been in most rounds.
   std::uint64_t rounds() const;
   /// Whether all workers have left, and all their requests are done.
   bool is_finished() const;
   /// Takes over the values of an earlier job. Call it before the first request.
   void inherit(const std::optional<Optimizer>& optimizer, std::vector<PieceContent> contents);
-  /// Saves and loads the whole table, for a table with the same rules.
+  /// Save and load the whole table. Only a table with the same rules can load it.
   void save(ArchiveWriter& to) const;
   void load(ArchiveReader& from);
 
@@ -97,8 +97,8 @@ class Table {
   Piece& find(const PieceName& name);
 
   Rules rules_;
-  std::vector<std::uint64_t> received_;  ///< by worker: its last sequence
-  std::vector<std::uint64_t> answered_;  ///< by worker: how many requests
+  std::vector<std::uint64_t> received_;  ///< by worker: the number of its last request
+  std::vector<std::uint64_t> answered_;  ///< by worker: the number of its answered requests
   Piece::Waiting waiting_;
   SettingsQueue settings_;
   struct HeldPieces {

@@ -1,4 +1,4 @@
-// A server's table in its state: values, requests that wait, and what workers have said before.
+// A server's table in its state: values, requests that wait, and what workers have sent before.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ void put(ArchiveWriter& to, const Setting& setting) {
   std::visit([&](const auto& one) { to.put(encode(ToServer(one))); }, setting);
 }
 
-/// The request that `put` wrote, whose elements stay in `bytes`.
+/// Reads the request that `put` wrote. Its elements stay in `bytes`.
 template <typename Use>
 void with_request(ArchiveReader& from, const Use& use) {
   const net::Bytes bytes = from.copy();

@@ -7,19 +7,19 @@
 
 namespace tutti::ps {
 
-/// Rounds that have failed before all workers had come to them. Each worker that had not come gets
-/// the same failure for its next contribution, which belongs to the failed round: so its later ones
-/// meet the others' later ones.
+/// Rounds that failed before all workers had come to them. A worker that had not come gets the same
+/// failure for its next contribution, which belongs to the failed round. So its later contributions
+/// meet those of the others.
 class Tombstones {
  public:
   bool empty() const { return stones_.empty(); }
-  /// The round has failed, and these workers have yet to come to it.
+  /// Notes that a round has failed, and that these workers have yet to come to it.
   void add(const Failure& failure, std::set<int> absent);
-  /// The oldest failure that this worker has yet to hear; null: none.
+  /// The oldest failure of which this worker has yet to hear. Null if there is none.
   const Failure* first(int worker) const;
-  /// The worker has heard of the oldest.
+  /// Notes that the worker has heard of the oldest failure.
   void take(int worker);
-  /// The worker comes to no round any more.
+  /// Notes that the worker comes to no round any more.
   void forget(int worker);
 
   void save(ArchiveWriter& to) const;

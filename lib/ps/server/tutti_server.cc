@@ -1,4 +1,4 @@
-// The scheduler or a server of a parameter-server job; the environment or options say which.
+// The scheduler or a server of a parameter-server job. The environment or options say which.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ void set_durable(tutti::Durability& durability, std::string_view text) {
   }
 }
 
-/// An option is followed by its value as the next word, or by "=" and the value.
+/// The words of the command line. The value of an option is the next word, or follows "=".
 class Words {
  public:
   explicit Words(std::vector<std::string> words) : words_(std::move(words)) {}
@@ -122,7 +122,7 @@ std::vector<std::string> split(int argc, char** argv) {
   return words;
 }
 
-/// An option that stands for a variable.
+/// An option that stands for an environment variable.
 struct VariableOption {
   std::string_view option;
   const char* variable;
@@ -135,7 +135,7 @@ constexpr std::array<VariableOption, 7> places{{{"--role", "DMLC_ROLE"},
                                                 {"--rank", "DMLC_RANK"},
                                                 {"--listen-fd", "TUTTI_LISTEN_FD"}}};
 
-/// From now on as if the variable had been set.
+/// Sets the variable in this process.
 void set(const VariableOption& place, const std::string& value) {
   const char* const known = std::getenv(place.variable);
   if (known != nullptr && *known != '\0' && known != value) {
@@ -197,7 +197,7 @@ int run(int argc, char** argv) {
   return tutti::run_server(tutti::Options::from_env(), durability) ? 0 : 1;
 }
 
-/// As a shell says it of a process that SIGTERM has ended.
+/// A shell reports this status for a process that SIGTERM has ended.
 constexpr int terminated = 128 + 15;
 
 int code_of(const tutti::Error& error) {
@@ -209,7 +209,7 @@ int code_of(const tutti::Error& error) {
 
 int main(int argc, char** argv) {
   // The parent process may ignore this signal. A server waits for the processes that write its
-  // checkpoints, so it needs it.
+  // checkpoints, so it needs the signal.
   std::signal(SIGCHLD, SIG_DFL);
   try {
     return run(argc, argv);

@@ -18,7 +18,7 @@ std::string describe(DType dtype, const Shape& shape) {
   return fmt::format("{} {}", name(dtype), shape.describe());
 }
 
-/// "push (sum) of f32 (2, 3)", "broadcast from worker 1 of f32 (2, 3)".
+/// Describes a contribution: "push (sum) of f32 (2, 3)", "broadcast from worker 1 of f32 (2, 3)".
 std::string describe(const Contribution& said) {
   std::string how;
   if (said.kind == Kind::broadcast) how = fmt::format(" from worker {}", said.root);
@@ -109,7 +109,7 @@ std::optional<Failure> Value::disagreement(std::span<const Contribution* const> 
   std::string others;
   for (std::size_t i = 1; i < round.size(); ++i) {
     if (agree(*round[i], *round[0])) continue;
-    // A few tell as much as a thousand.
+    // A few ranks tell as much as a thousand.
     if (ranks.size() < 4) others += fmt::format(", and worker {} made {}", i, describe(*round[i]));
     ranks.push_back(static_cast<int>(i));
   }
@@ -141,9 +141,9 @@ Value::Result Value::store(const Contribution& said) {
   return {.elements = stored_->elements};
 }
 
-/// Merges in one pass. The outputs may be the contributions' own memory. An average divides by all
-/// workers, also if each push counts alone, so that equally many pushes have the same effect on the
-/// value.
+/// Merges in one pass. The outputs may be the contributions' own memory. An average divides by the
+/// number of all workers, even if each push counts alone. So the same number of pushes has the same
+/// effect on the value.
 void Value::merge(std::span<const Contribution* const> contributions, std::span<void*> outs) const {
   const Contribution& first = *contributions.front();
   const std::size_t count = piece_of(first.shape).count();
@@ -162,8 +162,8 @@ void Value::merge(std::span<const Contribution* const> contributions, std::span<
   reduce::reduce_to_all(kernel, sources, outs, count);
 }
 
-/// Without an optimizer a pushpull may bring any shape, and where no value is stored it only
-/// reduces.
+/// The reason why the contribution is refused, if it is. Without an optimizer a pushpull may bring
+/// any shape. If no value is stored, it only reduces.
 std::optional<Failure> Value::objection(const Contribution& said) const {
   if (said.kind == Kind::pushpull && !updater_) return std::nullopt;
   if (!stored_) {
@@ -195,7 +195,8 @@ std::optional<Failure> Value::objection_of_updater() const {
   }
 }
 
-/// Before the elements change: answers that are on their way keep the old elements.
+/// Copies the elements before they change, because answers that are on their way keep the old
+/// elements.
 void Value::stop_sharing() {
   if (stored_->elements.owner().use_count() == 1) return;
   const Tensor old = stored_->elements;

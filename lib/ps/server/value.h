@@ -20,14 +20,14 @@ class Value {
     std::optional<Failure> failure{};
     Tensor
         elements{};  ///< for the workers that want them; nobody changes them while they are shared
-    std::size_t delivered = 0;  ///< so many bytes of them are in the rooms that have the place
+    std::size_t delivered = 0;  ///< this many bytes of them are already in the rooms
 
     bool is_in(const Contribution& said) const {
       return delivered > 0 && said.place.size() >= delivered;
     }
   };
-  /// Executes a round: one contribution of each worker, by rank. If they differ, all get the same
-  /// `mismatch`, and nothing changes.
+  /// Executes a round: one contribution of each worker, by rank. If they differ, all workers get
+  /// the same `mismatch`, and nothing changes.
   Result execute(std::span<const Contribution* const> round);
   /// Executes an asynchronous push.
   Result execute_alone(const Contribution& said);
@@ -37,7 +37,7 @@ class Value {
 
   const Key& key() const { return name_.key; }
   bool is_stored() const { return stored_.has_value(); }
-  /// Call it when the rules have another optimizer.
+  /// Call this when the rules have another optimizer.
   void take_optimizer();
   /// Replaces the state that the optimizer keeps for this piece. There must be an optimizer.
   void set_state(std::optional<optimizer::State> state);
@@ -52,10 +52,10 @@ class Value {
   /// Takes over the content of an earlier job. The next init leaves it as it is.
   void inherit(Content content);
   void save(ArchiveWriter& to) const;
-  /// The rules have the optimizer already.
+  /// Loads the value. The rules must already have the optimizer.
   void load(ArchiveReader& from);
 
-  /// The elements of a value of this shape that are in this piece.
+  /// The elements that this piece has of a value of this shape.
   Shard piece_of(const Shape& shape) const;
 
  private:
@@ -80,7 +80,7 @@ class Value {
   const PieceName name_;
   const Rules& rules_;
   std::optional<Stored> stored_;
-  bool is_inherited_ = false;  ///< and no init has come for it
+  bool is_inherited_ = false;  ///< whether it comes from an earlier job and no init has come for it
   std::optional<optimizer::Updater> updater_;
 };
 

@@ -45,7 +45,7 @@ void Value::save(ArchiveWriter& to) const {
     to.put(bytes_of(stored_->elements));
   }
   to.put(std::uint64_t{is_inherited_});
-  // A state may be there without a value: one that was loaded before.
+  // A state may be there without a value, if it was loaded before the value.
   const bool has_state = updater_ && !updater_->states().empty();
   to.put(has_state ? packed({.rule = "", .states = updater_->states()}) : net::Bytes());
 }
@@ -56,7 +56,7 @@ void Value::load(ArchiveReader& from) {
     const Shape shape = from.shape();
     const net::ConstBytes bytes = from.bytes();
     const std::size_t count = piece_of(shape).count();
-    // Multiplies nothing, because a product of the numbers here may be too large for its type.
+    // This multiplies nothing, because a product of these numbers may be too large for its type.
     const std::size_t element = size_of(dtype);
     if (bytes.size() / element != count || bytes.size() % element != 0) {
       throw Error(ErrorCode::invalid_argument,

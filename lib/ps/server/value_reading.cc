@@ -1,4 +1,4 @@
-// Reads of a part of a piece: rows, and the state that its optimizer keeps.
+// Reads parts of a piece: rows, and the state that its optimizer keeps.
 #include <cstring>
 #include <utility>
 

@@ -18,22 +18,22 @@
 namespace tutti::ps {
 namespace {
 
-// Tokens of epoll events. A server's rank is the token of its connection; these two are larger.
+// Tokens of epoll events. A server's rank is the token of its connection. These two are larger.
 constexpr std::uint64_t workers_scheduler_token = std::uint64_t{1} << 32;
 constexpr std::uint64_t bell_token = workers_scheduler_token + 1;
 
 using base::Clock;
 
-/// A connection gets more only when it has less than this left to write. A more urgent piece waits
-/// for these bytes, and for the end of a message.
+/// A connection gets more bytes only if it has fewer than this left to write. A more urgent piece
+/// waits for these bytes, and for the end of a message.
 constexpr std::size_t most_unwritten_bytes = std::size_t{256} << 10;
-/// So many bytes are handed over to one server in a turn: it begins with them while others follow.
+/// The most bytes that go to one server in a turn. The server begins with them while others follow.
 constexpr std::size_t most_bytes_at_once = std::size_t{1} << 20;
 
-/// How long the reason may be under way for which a scheduler has ended.
+/// The scheduler tells why it has ended. This is the most time that the reason may take to arrive.
 constexpr auto cause_is_told = std::chrono::seconds(1);
 
-/// Why the pieces of a task do not fit their messages; empty: they do.
+/// Says why the pieces of a task do not fit into their messages. Empty if they fit.
 std::string objection_to(const Task& task, std::size_t pieces) {
   const std::size_t largest = (task.shape.count() + pieces - 1) / pieces;
   if (largest > most_elements_bytes / size_of(task.dtype)) {
@@ -56,7 +56,7 @@ std::vector<std::uint32_t> pieces_with_rows(const Task& task, std::uint32_t piec
     const Shard part = shard(task.shape.count(), static_cast<int>(piece), static_cast<int>(pieces));
     if (count_of_rows(*task.rows, task.shape, part) > 0) with.push_back(piece);
   }
-  // One server says whether the value is there.
+  // One server must say whether the value is there.
   if (with.empty()) with.push_back(0);
   return with;
 }
@@ -71,7 +71,7 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options, Members
       encrypts_(options.encrypt),
       patience_(options.create_timeout),
       terms_(Channel::Terms::of(job)),
-      // A scheduler that has ended said why to this process.
+      // If the scheduler has ended, it has told this process why.
       scheduler_(job, options, poller_, workers_scheduler_token,
                  [&membership] { membership.check(); }),
       limits_{
@@ -83,7 +83,8 @@ Courier::Courier(Worker& worker, const Job& job, const Options& options, Members
 }
 
 Welcome Courier::register_worker(bool asynchronous, int staleness) {
-  // Another worker may have got the rank that this one wants: each keeps that of its first store.
+  // Another worker may have got the rank that this one wants. Each worker keeps the rank of its
+  // first store.
   const int rank = membership_.rank >= 0 ? membership_.rank : job_.wanted_rank;
   try {
     return scheduler_.join({.role = Role::worker,
@@ -97,7 +98,8 @@ Welcome Courier::register_worker(bool asynchronous, int staleness) {
                             .staleness = staleness,
                             .membership = membership_.number()});
   } catch (const Error& error) {
-    // A scheduler that ended before it heard this says why to the process, unless it was killed.
+    // If the scheduler ended before it received this message, it tells the process why, unless it
+    // was killed.
     if (error.code() == ErrorCode::peer_lost && scheduler_.has_ended()) {
       scheduler_.or_word_of_end([this] { membership_.check(cause_is_told); });
     }
@@ -137,7 +139,7 @@ void Courier::abandon() {
 void Courier::loop() {
   while (!over_) {
     worker_.bell_.arm();
-    // Not before: then the bell might be rung while nobody hears it.
+    // The poller must listen first. Otherwise the bell might ring while nobody hears it.
     if (worker_.stop_) return;
     take_posted();
     advance();
@@ -175,7 +177,7 @@ void Courier::locate(const TaskList& list) {
   ask_for(values);
 }
 
-/// Once for each key.
+/// Asks once for each key.
 void Courier::ask_for(const std::vector<Locate::Value>& values) {
   Locate locate;
   for (const Locate::Value& value : values) {
@@ -218,7 +220,7 @@ void Courier::add_task(Task task, const std::shared_ptr<base::Completion>& compl
   std::vector<std::uint32_t> concerned(pieces);
   std::iota(concerned.begin(), concerned.end(), 0U);
   if (const std::string why = objection_to(task, pieces); !why.empty()) {
-    // The others may have sent theirs.
+    // The other workers may have sent their parts.
     const std::string text = call->what + ": " + why;
     call->withdrawn = Failure{ErrorCode::invalid_argument,
                               fmt::format("key {}: worker {} could not bring its part: {}",
@@ -248,7 +250,7 @@ bool Courier::takes_more(std::size_t server) {
          requests_->window().lets_through(server);
 }
 
-/// Hands the most urgent pieces to the connection while it has little to write.
+/// Passes the most urgent pieces to the connection while it has little to write.
 void Courier::fill(std::size_t server) {
   ConnectionToServer& link = *servers_[server];
   Outbox& outbox = outboxes_[server];
@@ -268,8 +270,8 @@ void Courier::fill(std::size_t server) {
   }
 }
 
-/// The call fails. But its other pieces, or other workers', may have been sent, and the worker's
-/// next contribution must not stand for this one.
+/// Tells the server that the call fails. Other pieces of the call, and those of other workers, may
+/// have been sent. The worker's next contribution must not stand for this one.
 std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
   const InFlightCall& call = *entry.call;
   if (!call.kind) return 0;
@@ -281,7 +283,8 @@ std::size_t Courier::withdraw(std::size_t server, const Outbox::Entry& entry) {
   return send_to(server, Withdrawal{sequence, name, *call.kind, *call.withdrawn});
 }
 
-/// A server that has stopped reading a worker which is far ahead has to read this message.
+/// Sends a message that the server has to read, even if it has stopped reading this worker because
+/// it is far ahead.
 void Courier::send_about(std::size_t server, const ToServer& said) {
   if (const auto* const recall = std::get_if<Recall>(&said)) {
     recalled_[server].last = recall->sequence;
@@ -301,7 +304,7 @@ void Courier::ask_to_read_on() {
 
 std::size_t Courier::send_piece(std::size_t server, const Outbox::Entry& entry) {
   const Task& task = entry.call->task;
-  // In memory nothing gets in the way of another worker's.
+  // Elements in shared memory do not fill the link on which another worker's have to pass.
   const auto number = [&](std::size_t travelling) {
     return requests_->add(server, entry.call, entry.piece, entry.pieces,
                           servers_[server]->shares_memory() ? 0 : travelling);

@@ -28,11 +28,12 @@ class Courier {
  public:
   Courier(Worker& worker, const Job& job, const Options& options, Membership& membership);
 
-  /// Blocks until all nodes are there and all servers reached.
+  /// Blocks until all nodes are there and all servers are reached.
   Welcome join(bool asynchronous, int staleness);
-  /// The thread. When something ends the job for this worker, all calls fail with that.
+  /// The function of the thread. If something ends the job for this worker, all calls fail with
+  /// that error.
   void run() noexcept;
-  /// How many it knows of.
+  /// The number of keys that it knows.
   std::size_t keys() const { return placed_.size(); }
   void abandon();
 
@@ -78,7 +79,7 @@ class Courier {
   std::string awaited_by_queue() const;
   std::string under_way() const;
   void give_up_waiting();
-  /// False: not yet, its keys are not placed.
+  /// Sends the calls of the list. Returns false if their keys are not placed yet.
   bool send(TaskList& list);
   bool send(const Barrier& barrier);
   bool send(Change& change);
@@ -120,7 +121,8 @@ class Courier {
   std::vector<Welcome::ServerAddress> places_;  ///< of the servers
   std::vector<std::unique_ptr<ConnectionToServer>> servers_;
   std::vector<Outbox> outboxes_;  ///< by server
-  /// The last request to a server that it has to read, and the last that the scheduler was told.
+  /// The number of the last request that a server has to read, and of the last one that the
+  /// scheduler was told.
   struct Recalled {
     std::uint64_t last = 0;
     std::uint64_t said = 0;
@@ -135,7 +137,7 @@ class Courier {
   std::set<Key> asked_;          ///< keys whose placement is on its way
   bool all_are_placed_ = false;  ///< the scheduler has told of all there are
   std::deque<WorkItem> queue_;
-  /// The front of the queue, which cannot be sent yet.
+  /// The call at the front of the queue, which cannot be sent yet.
   struct HeldUp {
     bool by_scheduler = false;  ///< has yet to say where values are; else servers read too little
     base::Clock::time_point since{};
@@ -156,18 +158,21 @@ class Courier {
     std::string why{};
     base::Clock::time_point since{};
     base::Clock::time_point until{};
-    std::string limit{};  ///< that this was set by, with its option
+    std::string limit{};  ///< the option that sets the limit, with its value
     std::optional<net::Approach> call{};
     base::Clock::time_point due{};  ///< the next call, or the end of one that nobody answers
     std::string last_call{};        ///< the outcome
   };
   bool meet(std::size_t server, Absent& absent, base::Clock::time_point now);
   std::map<std::size_t, Absent> absent_;
-  base::Clock::time_point absent_since_{};  ///< since when there is one
+  base::Clock::time_point absent_since_{};  ///< the time since which at least one is absent
   std::exception_ptr bad_news_;             ///< heard while a server was called
-  bool has_more_to_send_ = false;           ///< at once, as soon as others have had their turn
-  bool job_is_lost_ = false;                ///< as the scheduler has told all
-  bool loss_is_known_ = false;              ///< to a server; the scheduler ends this store by it
+  /// Whether there is more to send at once, after others have had their turn.
+  bool has_more_to_send_ = false;
+  /// Whether a loss ends the job; the scheduler tells all workers of it.
+  bool job_is_lost_ = false;
+  /// Whether a server has told of a loss; the scheduler ends this store because of it.
+  bool loss_is_known_ = false;
   bool finished_ = false;
   bool over_ = false;
 };

@@ -16,7 +16,7 @@ using base::Clock;
 
 /// How long the scheduler may take to say which process was lost.
 constexpr Clock::duration cause_is_heard = std::chrono::seconds(2);
-/// So often, while a server that is away is called.
+/// How often this looks while it calls a server that is away.
 constexpr Clock::duration call_is_looked_at = std::chrono::milliseconds(20);
 
 std::exception_ptr exception_of(const Failure& failure) {
@@ -72,7 +72,7 @@ void Courier::on_lost(const Lost& lost) {
 void Courier::hear(std::size_t server) {
   ConnectionToServer& link = *servers_[server];
   const auto ended = link.receive([&](const Answer& answer) { take(server, answer); });
-  // Once this worker has finished, servers end as they like.
+  // Once this worker has finished, servers may end at any time.
   if (!ended || finished_ || broken_) return;
   if (link.keeps()) return wait_for(server, fmt::format("its connection ended: {}", *ended));
   broken_ = {fmt::format("server {} is lost: its connection to worker {} ended: {}", server, rank_,
@@ -94,9 +94,9 @@ void Courier::take(std::size_t server, const Answer& answer) {
   requests_->take(server, answer);
 }
 
-/// All servers have to know that this worker leaves: one that is started again hears it from its
-/// journal. After a server has told of a loss, calls have failed that this worker still needed, so
-/// it is not finished, though no call is left.
+/// This worker leaves only when all servers know it. A server that is started again learns it from
+/// its journal. If a server has told of a loss, calls have failed that this worker still needed.
+/// Then it has not finished, even if no call is left.
 void Courier::finish_leaving() {
   const auto knows_all = [](const auto& server) { return server->is_acknowledged(); };
   if (!leaving_.completion || finished_ || loss_is_known_ || !requests_->empty()) return;
@@ -114,7 +114,7 @@ Clock::time_point Courier::wake_up_by() const {
   }
   by = std::min(by, scheduler_.due().value_or(by));
   by = std::min(by, requests_->window().due().value_or(by));
-  // As `look` does.
+  // `look` does the same.
   if (absent_.empty()) by = std::min(by, requests_->due().value_or(by));
   for (const auto& server : servers_) by = std::min(by, server->due().value_or(by));
   return by;
@@ -125,7 +125,7 @@ void Courier::look(Clock::time_point now) {
     throw_failure({ErrorCode::peer_lost, broken_->what, {}});
   }
   call_absent(now);
-  // Nobody is late before all are there again.
+  // As long as a server is away, no call is late.
   if (absent_.empty()) {
     requests_->look(now);
     look_at_queue(now);
@@ -150,7 +150,7 @@ void Courier::finish(Meeting& meeting, const std::exception_ptr& failure) {
   }
 }
 
-/// The same failure, with the calls that it ends.
+/// The same failure, with a list of the calls that it ends.
 std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const {
   try {
     std::rethrow_exception(failure);
@@ -163,7 +163,8 @@ std::exception_ptr Courier::with_calls(const std::exception_ptr& failure) const 
   }
 }
 
-/// Before the calls fail: where the program hears of the end it need not hear of it again.
+/// Comes before the calls fail. If a call tells the program of the end, the program need not hear
+/// of it again.
 void Courier::note_ended() const {
   for (const auto& call : requests_->under_way()) worker_.note_ended(call);
   for (const WorkItem& submission : queue_) {
@@ -172,8 +173,8 @@ void Courier::note_ended() const {
   if (barrier_.completion) worker_.note_ended(barrier_.completion);
 }
 
-/// Ends every call, and tells the scheduler that this worker needs nobody any more. Where the
-/// others do not know why, it says why.
+/// Ends every call, and tells the scheduler that this worker needs nobody any more. If the others
+/// do not know why, it tells them.
 void Courier::end_with(const std::exception_ptr& cause) noexcept {
   const std::exception_ptr failure = with_calls(cause);
   if (!over_) base::log().error("{}", text_of(failure));

@@ -29,8 +29,8 @@ void Courier::advance() {
   }
 }
 
-/// A call that waits for the scheduler and then for servers has the whole time limit for each of
-/// the two.
+/// A call that waits for the scheduler and then for servers may wait for the whole time limit for
+/// each of them.
 void Courier::hold_up() {
   const bool by_scheduler = has_sent_tasks() || std::holds_alternative<TaskList>(queue_.front());
   if (held_up_ && held_up_->by_scheduler == by_scheduler) return;
@@ -43,7 +43,7 @@ void Courier::postpone(Clock::duration time) {
 }
 
 void Courier::look_at_queue(Clock::time_point now) {
-  // Messages that have come since may have ended the wait.
+  // Messages that have come meanwhile may have ended the wait.
   advance();
   if (!held_up_) return;
   const Clock::duration waited = now - held_up_->since;
@@ -55,7 +55,7 @@ void Courier::look_at_queue(Clock::time_point now) {
   if (waited >= limits_.timeout) give_up_waiting();
 }
 
-/// "server 0 to take 7 pieces of earlier calls".
+/// Describes the wait: "server 0 to take 7 pieces of earlier calls".
 std::string Courier::awaited_by_queue() const {
   if (held_up_->by_scheduler) return "the scheduler to say where values are";
   std::vector<std::string> slow;

@@ -17,10 +17,11 @@ namespace {
 
 using base::Clock;
 
-/// Between two calls of a server that is away, and how long it has to answer.
+/// The time between two calls of a server that is away, and the time that it has to answer.
 constexpr Clock::duration between_calls = std::chrono::milliseconds(500);
 constexpr Clock::duration answers_within = std::chrono::seconds(5);
-/// The scheduler decides that it does not come back; but it may not know that it is away.
+/// The scheduler decides that a server does not come back. It may not know that the server is away,
+/// so the worker gives up by itself after this additional time.
 constexpr Clock::duration scheduler_decides = std::chrono::seconds(5);
 
 }  // namespace
@@ -28,7 +29,7 @@ constexpr Clock::duration scheduler_decides = std::chrono::seconds(5);
 void Courier::connect(const Welcome& welcome) {
   job_number_ = welcome.job;
   places_ = welcome.servers;
-  // They are ready, and soon answer.
+  // The servers are ready, and soon answer.
   const auto deadline = Clock::now() + patience_;
   for (std::size_t server = 0; server < places_.size(); ++server) {
     servers_.push_back(std::make_unique<ConnectionToServer>(
@@ -51,8 +52,8 @@ Channel::Terms Courier::terms_for(const Welcome::ServerAddress& server) const {
   return terms;
 }
 
-/// Connects on this machine if the server is here, so that memory can be shared. Elements of
-/// messages that are kept for another connection travel in the messages.
+/// Connects within this machine if the server is here, so that memory can be shared. If messages
+/// are kept for another connection, elements travel in the messages.
 net::Candidate Courier::candidate_for(std::size_t server) const {
   const Welcome::ServerAddress& place = places_[server];
   if (!place.keeps) {
@@ -66,7 +67,7 @@ net::Candidate Courier::candidate_for(std::size_t server) const {
   return candidate;
 }
 
-/// While the interface is down there is none.
+/// While the interface is down, it has no address.
 net::Candidate Courier::start_candidate_for(const Welcome::ServerAddress& place) const {
   std::string source;
   try {
@@ -89,7 +90,7 @@ net::Identity Courier::identity(std::size_t server) const {
 void Courier::reach(std::size_t server, Clock::time_point deadline) {
   std::vector<net::Candidate> candidates;
   candidates.push_back(candidate_for(server));
-  // Meanwhile the scheduler says which process is lost.
+  // While this waits, the scheduler may say which process is lost.
   const auto look = [this] {
     try {
       scheduler_.receive([this](const FromScheduler& message) { hear_scheduler(message); });
@@ -106,7 +107,7 @@ void Courier::reach(std::size_t server, Clock::time_point deadline) {
       patience);
 }
 
-/// Waits as long as for a process that has not come to the job.
+/// Waits for the server as long as for a process that has not come to the job.
 void Courier::wait_for(std::size_t server, const std::string& why) {
   if (server >= servers_.size() || finished_) return;
   servers_[server]->disconnect();
@@ -121,19 +122,19 @@ void Courier::wait_for(std::size_t server, const std::string& why) {
                    server, base::create_limit(patience_), why);
 }
 
-/// Its connection may have been seen to end before, and why it went is not known then.
+/// The worker may have seen the end of the server's connection before, without its reason.
 void Courier::on_away(const Away& away) {
   const auto server = static_cast<std::size_t>(away.rank);
   wait_for(server, away.reason);
   const auto it = absent_.find(server);
   if (it == absent_.end() || it->second.why == away.reason) return;
   it->second.why = away.reason;
-  if (away.reason.starts_with("its connection")) return;  // as was said
+  if (away.reason.starts_with("its connection")) return;  // the worker has logged that before
   base::log().warn("worker {} hears why server {} went: {}", rank_, server, away.reason);
 }
 
-/// It has read its state, and may have much to write before it answers. If it fails at that, the
-/// scheduler says so.
+/// The server has read its state. It may have much to write before it answers. If it fails at that,
+/// the scheduler says so.
 void Courier::on_returned(const Returned& returned) {
   const auto server = static_cast<std::size_t>(returned.rank);
   if (server >= places_.size()) return;
@@ -160,8 +161,8 @@ void Courier::call_absent(Clock::time_point now) {
     }
     it = meet(server, absent, now) ? absent_.erase(it) : std::next(it);
   }
-  // The time of a call that a server takes counts, so that nobody waits for ever for a server that
-  // answers and goes again.
+  // The time of a call that the server takes counts. Otherwise the worker would wait for ever for a
+  // server that answers and ends again.
   if (!absent_.empty()) return;
   postpone(std::max(now - absent_since_ - between_calls, Clock::duration::zero()));
 }
@@ -172,8 +173,8 @@ net::Approach Courier::approach(std::size_t server) const {
   return {std::move(candidates), identity(server), static_cast<int>(server)};
 }
 
-/// Tries to connect to the server; returns whether it is there again. Any process may answer at its
-/// old address. A server that is started again may have another address; the scheduler says which.
+/// Tries to connect to the server. Returns whether it is there again. Any process may answer at its
+/// old address. A server that is started again may have another address, which the scheduler tells.
 bool Courier::meet(std::size_t server, Absent& absent, Clock::time_point now) {
   if (!absent.call && now < absent.due) return false;
   try {
@@ -184,7 +185,7 @@ bool Courier::meet(std::size_t server, Absent& absent, Clock::time_point now) {
     if (auto peer = absent.call->advance()) {
       servers_[server]->connect(*std::move(peer), base::Patience(now + answers_within));
       base::log().warn("worker {} goes on: server {} is back", rank_, server);
-      // It may not have heard it before it went.
+      // The server may have ended before it received this.
       recalled_[server].said = 0;
       return true;
     }

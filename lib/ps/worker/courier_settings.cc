@@ -1,4 +1,5 @@
-// The worker's thread: settings, and what optimizers keep, on their way to and from all servers.
+// The worker's thread: settings, and the states of optimizers, on their way to and from all
+// servers.
 #include <algorithm>
 #include <utility>
 
@@ -17,7 +18,7 @@ std::shared_ptr<InFlightCall> Courier::new_call(
 void Courier::locate(const Change& change) {
   std::vector<Locate::Value> values;
   for (const auto& [key, state] : change.states) {
-    // Without arrays there is nothing that a rule would miss.
+    // If there are no arrays, a rule misses nothing.
     const std::size_t count = count_of(state);
     if (count > 0) values.push_back({key, count, state.dtype, change.keeps_whole});
   }
@@ -53,7 +54,7 @@ bool Courier::send(Change& change) {
   return true;
 }
 
-/// The states first; then the setting, which makes them count.
+/// The states come first. Then comes the setting, which makes them count.
 void Courier::send_states(const Change& change, const std::shared_ptr<InFlightCall>& call) {
   std::size_t requests = servers_.size();
   for (const auto& [key, state] : change.states) {

@@ -29,11 +29,11 @@ struct Task {
   int priority = 0;
   Compression compression{};
 
-  /// "push of key 'w'".
+  /// Describes the task: "push of key 'w'".
   std::string describe() const;
 };
 
-/// A task, or a setting, on its way: it is over when all servers that it went to have answered.
+/// A task or a setting on its way. It is over when all servers to which it went have answered.
 struct InFlightCall {
   Task task{};
   std::optional<Key> key{};    ///< of a task
@@ -41,36 +41,37 @@ struct InFlightCall {
   int priority = 0;            ///< of a task
   bool is_setting = false;
   bool is_of_one = false;  ///< an asynchronous push: other workers have no part in it
-  /// An asynchronous setting: it counts where a server has answered it, with a failure too.
+  /// For an asynchronous setting: it counts when a server has answered it, even with a failure.
   bool counts_if_failed = false;
   std::string what{};
   std::shared_ptr<base::Completion> completion{};  ///< none: it is over
   /// For a task: the reason why its unsent pieces will not be sent.
   std::optional<Failure> withdrawn{};
   base::Clock::time_point begun{};
-  /// Takes the data of the answer for one of so many pieces; none: the data are for the outputs.
+  /// Takes the data of the answer for one of `pieces` pieces. If it is empty, the data go to the
+  /// outputs.
   std::function<void(std::uint32_t piece, std::uint32_t pieces, std::span<const std::byte> data)>
       take{};
-  std::size_t unanswered = 0;  ///< also those requests that are still to be sent
+  std::size_t unanswered = 0;  ///< includes requests that are still to be sent
   /// The failure of the first piece that failed, which is the same on all workers.
   std::exception_ptr failure{};
   std::uint32_t failed_piece = 0;
   bool is_executed = false;   ///< a server has executed a part of it in a round, or counts it
   bool is_overdue = false;    ///< its time limit has passed
-  bool is_undecided = false;  ///< and servers hold the parts that were sent: nothing more is sent
+  bool is_undecided = false;  ///< servers hold the parts that were sent, and nothing more is sent
 
-  /// It ends alike on all workers, within a round.
+  /// Whether the call ends in the same way on all workers, within a round.
   bool takes_part() const { return kind || is_setting; }
 
-  /// The newest answer to the question which workers are missing, from a server that still has to
-  /// answer the call.
+  /// The newest answer to the question which workers are missing. It comes from a server that still
+  /// has to answer the call.
   struct Missing {
     std::size_t server = 0;
     Failure who{};
   };
   std::optional<Missing> missing{};
   base::Clock::duration asked_for{};  ///< the last report, or the end, that servers were asked for
-  /// For a call that reads: since when it has its time once more.
+  /// For a call that reads: the time at which its time limit began once more.
   std::optional<base::Clock::time_point> anew{};
 };
 

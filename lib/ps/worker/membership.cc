@@ -58,13 +58,13 @@ void Membership::check(Clock::duration patience) {
   }
 }
 
-/// It is never destroyed: a process's connections end with it.
+/// The object is never destroyed, because the connections of a process end with it.
 Memberships& Memberships::of_process() {
   static Memberships& all = *new Memberships;
   return all;
 }
 
-/// A child would keep the connection open when its parent has ended.
+/// If a child kept its copy, the connection would stay open when the parent has ended.
 Memberships::Memberships() {
   ::pthread_atfork([] { of_process().prepare_fork(); }, [] { of_process().go_on_after_fork(); },
                    [] { of_process().begin_as_child(); });
@@ -73,7 +73,7 @@ Memberships::Memberships() {
 void Memberships::begin_as_child() {
   for (Entry& entry : entries_) {
     if (entry.membership) entry.membership->abandon();
-    // Its mutex may be held by a thread that does not exist here.
+    // A thread that does not exist in this child may have held the mutex at the fork.
     static_cast<void>(entry.membership.release());
   }
   entries_.clear();
@@ -117,8 +117,8 @@ Memberships::Entries::iterator Memberships::lend(const Job& job, const Options& 
   }
 }
 
-/// One of a job that has ended is of no use: the next store may be of another job at the same
-/// place.
+/// A membership of a job that has ended is of no use, because the next store may belong to another
+/// job at the same place.
 void Memberships::take_back(Entries::iterator entry) {
   const base::Lock lock(mutex_);
   entry->is_lent = false;

@@ -14,9 +14,9 @@
 
 namespace tutti::ps {
 
-/// This process as one worker of a job, from its first store until it ends: a connection to the
-/// scheduler, on which nothing is said, and which the system closes however the process ends. The
-/// scheduler tells on it when the job has ended.
+/// This process as one worker of a job, from its first store until it ends. It is a connection to
+/// the scheduler on which the process sends nothing, and which the system closes however the
+/// process ends. The scheduler tells on it when the job has ended.
 class Membership {
  public:
   /// Tries to connect until `create_timeout` has passed.
@@ -24,15 +24,15 @@ class Membership {
 
   /// The scheduler's number for this membership, for `Register`.
   std::uint64_t number() const { return number_; }
-  /// Throws `peer_lost` with the reason if the job has ended. `patience`: how long it waits for the
-  /// scheduler's message about that.
+  /// If the job has ended, throws `peer_lost` with the reason. `patience` is how long this waits
+  /// for the scheduler's message about that.
   void check(base::Clock::duration patience = {});
-  /// Whether it has thrown.
+  /// Whether `check` has thrown.
   bool has_ended() const { return ended_.has_value(); }
-  /// A forked child calls it. Closes the child's copy of the connection.
+  /// A forked child calls this. It closes the child's copy of the connection.
   void abandon() { link_.abandon(); }
 
-  int rank = -1;  ///< of the stores so far; -1: there was none
+  int rank = -1;  ///< the rank in the stores so far; -1: there was none
 
  private:
   void wait_for_number(const Job& job, std::chrono::milliseconds limit);
@@ -56,7 +56,7 @@ class Memberships {
  public:
   static Memberships& of_process();
 
-  /// A worker's membership, until it has closed its store. The constructor throws
+  /// A worker's membership, until the worker has closed its store. The constructor throws
   /// `invalid_argument` if another worker has the membership, and any error that keeps this process
   /// from the job.
   class Loan {
@@ -75,20 +75,21 @@ class Memberships {
     bool is_given_back_ = false;
   };
 
-  // For tests, which play all workers of a job in one process.
+  // For tests that play all workers of a job in one process.
 
-  /// Allows this process so many memberships of this job.
+  /// Allows this process this many memberships of this job.
   void allow(const Job& job, int most) TUTTI_EXCLUDES(mutex_);
-  /// Ends the memberships that no store uses: the job sees this process end.
+  /// Ends the memberships that no store uses. To the job, this process ends.
   void leave(const Job& job) TUTTI_EXCLUDES(mutex_);
 
  private:
   Memberships();
   Entries::iterator lend(const Job& job, const Options& options) TUTTI_EXCLUDES(mutex_);
-  /// A membership that is free, or another one, which is still to be made.
+  /// Finds a membership that is free, or an entry for one that is still to be made.
   Entries::iterator reserve(const std::string& job) TUTTI_EXCLUDES(mutex_);
   void take_back(Entries::iterator entry) TUTTI_EXCLUDES(mutex_);
-  // A fork begins and ends in different functions, which the analysis cannot follow.
+  // A fork begins in one function and ends in another, which the thread-safety analysis cannot
+  // follow.
   void prepare_fork() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.lock(); }
   void go_on_after_fork() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis) { mutex_.unlock(); }
   void begin_as_child() TUTTI_THREAD_ATTRIBUTE(no_thread_safety_analysis);

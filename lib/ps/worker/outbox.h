@@ -9,8 +9,8 @@
 
 namespace tutti::ps {
 
-/// The pieces of calls that a worker has still to send to one server. The most urgent is first;
-/// pieces of equal priority are in the order in which they were added. The calls for one key keep
+/// The pieces of calls that a worker has still to send to one server. The most urgent is first.
+/// Pieces of equal priority are in the order in which they were added. The calls for one key keep
 /// their order, so a call is no more urgent than an unsent earlier call for its key.
 class Outbox {
  public:
@@ -24,13 +24,13 @@ class Outbox {
   void add(Entry entry);
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
-  /// The most urgent entry. Call neither function when the outbox is empty.
+  /// The most urgent entry. Call neither function if the outbox is empty.
   const Entry& next() const { return entries_.begin()->second; }
   Entry take();
 
  private:
   struct Unsent {
-    int priority = 0;  ///< of the last that was added
+    int priority = 0;  ///< the priority of the entry that was added last
     std::size_t count = 0;
   };
   /// Urgency, then turn.

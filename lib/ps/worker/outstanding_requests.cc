@@ -16,7 +16,7 @@ namespace {
 
 using base::Clock;
 
-/// When to ask, so that the answer is there when it is needed: a healthy server answers in that
+/// When to ask, so that the answer is there when it is needed. A healthy server answers in that
 /// time.
 Clock::duration asked_by(Clock::duration needed) {
   constexpr Clock::duration most_before = std::chrono::seconds(5);
@@ -28,7 +28,7 @@ std::string cause_of(const InFlightCall& call) {
   return call.missing->who.text + "; every worker has to make the same calls";
 }
 
-/// Failures of single keys name the key as data, too; a lost peer concerns all.
+/// The failure of a single key also names the key as data. A lost peer concerns all keys.
 std::exception_ptr error_of(const Failure& failure, const InFlightCall& call) {
   std::optional<Key> key = call.key;
   std::string text = failure.text;
@@ -149,7 +149,7 @@ void OutstandingRequests::take_missing(std::size_t server, const Answer& answer)
   if (asked && answer.failure) asked.mapped()->missing = {server, *answer.failure};
 }
 
-/// The tensors go before the call is done; their deleters are the program's.
+/// The tensors are released before the call is done. Their deleters belong to the program.
 void OutstandingRequests::finish(const std::shared_ptr<InFlightCall>& call) {
   if (!call->failure) {
     if (call->task.rows) clear_others(call->task);
@@ -184,9 +184,9 @@ Clock::duration OutstandingRequests::next_step() const {
   return has_passed ? next_report_ : std::min(next_report_, limits_.timeout);
 }
 
-/// No call before it has yet to be asked about for its end.
+/// The worker has already asked about all calls before this one, for the end of their time.
 OutstandingRequests::Calls::const_iterator OutstandingRequests::first_unasked() const {
-  // As nearly always.
+  // This is nearly always so.
   if (!calls_.empty() && calls_.front()->asked_for < limits_.timeout) return calls_.begin();
   return std::ranges::partition_point(
       calls_, [this](const auto& call) { return call->asked_for >= limits_.timeout; });
@@ -202,14 +202,14 @@ std::optional<Clock::time_point> OutstandingRequests::due() const {
   for (const auto& call : calls_) {
     const auto limit = limit_of(*call);
     due = std::min(due, limit.value_or(due));
-    // Those that began later have more time.
+    // Calls that began later have more time.
     if (limit == call->begun + limits_.timeout) break;
   }
   return std::min(due, recalls_.due().value_or(due));
 }
 
-/// None: it is over, or has passed. A pull that follows a call for its key is answered once that is
-/// over, and has its time from then on.
+/// The time limit of the call. None if the call is over or its limit has passed. A pull that
+/// follows another call for its key is answered once that one is over. Its time begins then.
 std::optional<Clock::time_point> OutstandingRequests::limit_of(const InFlightCall& call) const {
   if (!call.completion || call.is_overdue) return std::nullopt;
   const auto limit = call.anew.value_or(call.begun) + limits_.timeout;
@@ -231,7 +231,7 @@ void OutstandingRequests::give_time_anew(Clock::time_point now) {
   }
 }
 
-/// For the oldest call's next report, and for the end of each.
+/// Asks about the oldest call for its next report, and about each call for the end of its time.
 void OutstandingRequests::ask(Clock::time_point now) {
   std::set<const InFlightCall*> about;
   const auto is_due = [&](InFlightCall& call, Clock::duration needed) {
@@ -247,7 +247,7 @@ void OutstandingRequests::ask(Clock::time_point now) {
   if (!about.empty()) ask_about(about);
 }
 
-/// Asks each server once about each call: the first piece stands for all pieces of that server.
+/// Asks each server once about each call. The first piece stands for all pieces of that server.
 void OutstandingRequests::ask_about(const std::set<const InFlightCall*>& calls) {
   for (std::size_t server = 0; server < waiting_.size(); ++server) {
     auto left = calls;
@@ -300,7 +300,7 @@ std::vector<std::shared_ptr<InFlightCall>> OutstandingRequests::late_calls(
   return late;
 }
 
-/// Those of these calls that take part in rounds.
+/// Recalls those of these calls that take part in rounds.
 void OutstandingRequests::recall(const std::vector<std::shared_ptr<InFlightCall>>& calls,
                                  Clock::time_point now) {
   std::map<const InFlightCall*, std::vector<Sent>> sent;
@@ -372,8 +372,8 @@ std::shared_ptr<base::Completion> OutstandingRequests::awaiting(std::size_t serv
   return it == waiting_[server].end() ? nullptr : it->second.call->completion;
 }
 
-/// "server 1", which may have said which workers are missing. "the servers", if nothing of the call
-/// has been sent.
+/// Names the server for which a call waits: "server 1", which may have said which workers are
+/// missing. If nothing of the call has been sent, "the servers".
 std::string OutstandingRequests::awaited(const InFlightCall& call) const {
   if (call.missing) return fmt::format("server {}", call.missing->server);
   for (std::size_t server = 0; server < waiting_.size(); ++server) {

@@ -81,9 +81,9 @@ bool Recalls::take(std::size_t server, const Answer& answer, Clock::time_point n
   return true;
 }
 
-/// Each worker that has held all its pieces comes to know the same: a piece that any server had
-/// executed before, or none. So where two do this at once, they agree. A call that all have made is
-/// released once: another worker may hold it for ever.
+/// Each worker that has held all its pieces learns the same: either some server had executed a
+/// piece before, or none had. So if two workers do this at the same time, they agree. A call that
+/// all workers have made is released once, because another worker may hold it for ever.
 void Recalls::decide(Overdue& overdue, Clock::time_point now) {
   InFlightCall& call = *overdue.call;
   call.is_undecided = false;
@@ -104,7 +104,7 @@ void Recalls::give_up(Overdue& overdue, Clock::time_point now) {
   tell(overdue, Recall::Step::give_up, call.withdrawn);
 }
 
-/// All workers are told this, so it names the one whose time was up.
+/// All workers are told this failure, so it names the worker whose time was up.
 Failure Recalls::failure_of(const Overdue& overdue) const {
   const InFlightCall& call = *overdue.call;
   std::string cause = fmt::format("worker {} could not send all of it", rank_);

@@ -44,9 +44,9 @@ void Window::answer(std::size_t server, std::size_t bytes, Time now) {
   if (unanswered_ == 0) begin_anew();
 }
 
-/// An old lead would hold back a server that has nothing under way, so the counts begin anew. The
-/// window narrows slowly: a width that was too narrow once, because workers differ, is likely to be
-/// too narrow again, and a few small calls do not show that.
+/// The counts begin anew, because an old lead would hold back a server that has nothing under way.
+/// The window narrows slowly. A width that was too narrow once, because workers differ, is likely
+/// to be too narrow again, and a few small calls do not show that.
 void Window::begin_anew() {
   const auto most = std::ranges::max_element(flows_, {}, &Flow::answered);
   const bool was_filled = most->answered >= bytes_ / 2;

@@ -17,43 +17,44 @@ namespace tutti::ps {
 class Window {
  public:
   using Time = base::Clock::time_point;
-  /// The time of some pieces, in either direction, at the rates at which links are the bound.
+  /// At rates at which links are the bound, this is the time of some pieces, in either direction.
   static constexpr std::size_t least_bytes = std::size_t{512} << 10;
-  /// Longer than rounds of some 40 workers are apart, over a link of 1 Gbit/s.
+  /// This is longer than rounds of some 40 workers are apart, over a link of 1 Gbit/s.
   static constexpr base::Clock::duration patience = std::chrono::milliseconds(50);
 
   explicit Window(std::size_t servers) : flows_(servers) {}
 
   /// Whether one more request may be sent to this server.
   bool lets_through(std::size_t server);
-  /// A request leaves. `bytes`: those of the request or of its answer, whichever are more.
+  /// Notes that a request leaves. `bytes` are those of the request or of its answer, whichever are
+  /// more.
   void send(std::size_t server, std::size_t bytes, Time now);
-  /// Such a request is answered, or given up.
+  /// Notes that such a request is answered or given up.
   void answer(std::size_t server, std::size_t bytes, Time now);
-  /// Widens it if something has been held back, and no answer came for so long.
+  /// Widens the window if a request has been held back and no answer came for `patience`.
   void look(Time now);
   /// The time at which `look` has something to do, unless an answer comes before.
   std::optional<Time> due() const;
 
  private:
   struct Flow {
-    /// The bytes that the server has answered since the last time nothing was unanswered. For a
-    /// server that was idle meanwhile, the count that it would have if it had kept up with the
+    /// The bytes that the server has answered since the last time at which nothing was unanswered.
+    /// If the server was idle meanwhile, the number that it would have if it had kept up with the
     /// others.
     std::size_t answered = 0;
     std::size_t unanswered = 0;
   };
-  /// The least `answered` of the servers that have something to answer; the largest number if no
-  /// server has.
+  /// The least `answered` of the servers that have something to answer. If there is no such server,
+  /// the largest number.
   std::size_t least_answered() const;
   void begin_anew();
 
   std::vector<Flow> flows_;
   std::size_t bytes_ = least_bytes;
-  std::size_t unanswered_ = 0;  ///< by all servers
-  Time last_answer_{};          ///< or since when one is waited for
+  std::size_t unanswered_ = 0;  ///< the bytes that are not answered, by all servers together
+  Time last_answer_{};          ///< the time of the last answer, or since when an answer is awaited
   bool holds_back_ = false;
-  bool was_widened_ = false;  ///< since it last narrowed, or might have
+  bool was_widened_ = false;  ///< since the window last narrowed, or could have narrowed
 };
 
 }  // namespace tutti::ps

@@ -11,8 +11,8 @@
 namespace tutti::ps {
 namespace {
 
-/// Calls `begin`. The launcher reads the log: the missing process began the failure that this one
-/// reports.
+/// Calls `begin`, and logs its failure. The launcher reads in the log which missing process began
+/// this failure.
 template <typename Begin>
 auto logged(const Begin& begin) {
   try {
@@ -30,7 +30,7 @@ Worker::Worker(const Job& job, bool asynchronous, const Options& options)
       membership_(
           logged([&] { return Memberships::Loan(Memberships::of_process(), job, options); })),
       bell_(net::EpollBell::make_descriptor(), asleep_) {
-  // To be ahead of nobody is to go together.
+  // If no worker may be ahead, the workers go together.
   const bool together = !asynchronous || options.staleness == 0;
   welcome_ = logged([&] {
     courier_ = std::make_unique<Courier>(*this, job, options, *membership_);
@@ -38,7 +38,7 @@ Worker::Worker(const Job& job, bool asynchronous, const Options& options)
   });
   thread_ = base::NamedThread("tutti-ps-worker", [this] {
     courier_->run();
-    // The store may live on for long.
+    // The store may live on for long, so its memory is returned.
     base::return_memory_of(courier_->keys(), [this] { courier_.reset(); });
   });
 }
@@ -111,7 +111,7 @@ void Worker::set_optimizer(const Optimizer& optimizer) {
   keeps_whole_ = needs_whole(optimizer);
 }
 
-/// Keys that are new while it is the optimizer.
+/// Whether this optimizer needs whole values. New keys are kept whole while it is set.
 bool Worker::needs_whole(const Optimizer& optimizer) {
   return optimizer::choose(optimizer).rule->needs_whole();
 }
@@ -137,10 +137,10 @@ void Worker::load_states(std::optional<optimizer::Saved> saved, std::optional<Fa
     load.optimizer = std::move(saved->optimizer);
     states = std::move(saved->states);
   }
-  // A load that fails leaves the optimizer as it is, and so how other keys are kept.
+  // If a load fails, the optimizer stays, and so does the way in which other keys are kept.
   const bool whole = load.optimizer ? needs_whole(*load.optimizer) : keeps_whole_.load();
   change(load, "load_optimizer_states", std::move(states), whole);
-  // Only worker 0 has read which optimizer the states belong to, so this asks the servers.
+  // Only worker 0 has read to which optimizer the states belong, so this asks the servers.
   keeps_whole_ = needs_whole(*ask(false).optimizer);
 }
 
@@ -159,7 +159,7 @@ void Worker::close() {
   end_thread();
 }
 
-/// The thread is at its end, because leaving is over.
+/// The thread is about to end, because leaving is over.
 void Worker::end_thread() {
   thread_.join();
   membership_.give_back();

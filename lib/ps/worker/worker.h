@@ -29,19 +29,19 @@ struct TaskList {
 struct Barrier {
   std::shared_ptr<base::Completion> completion;
 };
-/// A setting, which for each server is numbered, and before it the states that worker 0 brings.
+/// A setting, which has a number for each server, and the states that worker 0 sends before it.
 struct Change {
   Setting setting;
   std::map<Key, optimizer::State> states;
   std::shared_ptr<base::Completion> completion;
   bool keeps_whole = false;  ///< the states' keys, where they are new
 };
-/// Asks for the optimizer, and for all states.
+/// A question for the optimizer and for all states.
 struct Survey {
   std::shared_ptr<std::vector<StateOfPiece>> into;
   std::shared_ptr<base::Completion> completion;
   bool wants_states = true;
-  bool is_asked = false;  ///< where all values are
+  bool is_asked = false;  ///< whether the scheduler was asked where all values are
 };
 struct Leaving {
   std::shared_ptr<base::Completion> completion;
@@ -52,10 +52,10 @@ using WorkItem = std::variant<TaskList, Barrier, Change, Survey, Leaving>;
 /// connections. Thread-safe.
 class Worker {
  public:
-  /// Joins the job; blocks until all of it is there. Throws what keeps it from joining, at once
-  /// where this process has an open store of the job.
+  /// Joins the job, and blocks until all processes are there. Throws the error that keeps it from
+  /// joining. If this process already has an open store of the job, throws at once.
   Worker(const Job& job, bool asynchronous, const Options& options);
-  /// Ends the thread. `close` comes before, unless the store has failed.
+  /// Ends the thread. Call `close` before, unless the store has failed.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -72,18 +72,18 @@ class Worker {
   void set_compression(const Compression& compression);
   /// The states of the servers' optimizers, and the optimizer.
   optimizer::Saved states() { return ask(true); }
-  /// Worker 0 says what to load, or why there is nothing; the others say nothing.
+  /// Worker 0 says what to load, or why there is nothing to load. The other workers pass nothing.
   void load_states(std::optional<optimizer::Saved> saved, std::optional<Failure> failure);
-  /// Leaves the job: waits for the calls under way, and then until all workers have left. If the
-  /// worker has ended by an error that no call has told the program, throws that error. A second
-  /// call does nothing.
+  /// Leaves the job: waits for the calls under way, and then until all workers have left. If an
+  /// error has ended the worker and no call has told the program, throws that error. A second call
+  /// does nothing.
   void close() TUTTI_EXCLUDES(meeting_);
 
-  /// Nodes that were lost since the start.
+  /// The number of nodes that were lost since the start.
   int lost_nodes() const { return lost_nodes_; }
   Counters counters() const;
-  /// A forked child, where the thread does not exist, calls it. Forgets the thread and closes the
-  /// child's connections.
+  /// A forked child calls this, because the thread does not exist there. It forgets the thread, and
+  /// closes the child's connections.
   void abandon();
 
  private:
@@ -97,11 +97,12 @@ class Worker {
   static bool needs_whole(const Optimizer& optimizer);
   void post_and_wait(WorkItem submission, const std::shared_ptr<base::Completion>& completion);
   std::vector<WorkItem> take_posted() TUTTI_EXCLUDES(mutex_);
-  /// The worker has ended. Returns the posted items that nobody has taken.
+  /// Notes that the worker has ended. Returns the posted items that nobody has taken.
   std::vector<WorkItem> end_with(const std::exception_ptr& failure) TUTTI_EXCLUDES(mutex_);
-  /// Before this call fails with what ends the worker: the program may hear of it there.
+  /// Call this before the call fails with the error that ends the worker, because the program may
+  /// hear of the error there.
   void note_ended(const std::shared_ptr<base::Completion>& call) TUTTI_EXCLUDES(mutex_);
-  /// The program knows the error that has ended the worker.
+  /// Whether the program knows the error that has ended the worker.
   bool has_told() TUTTI_EXCLUDES(mutex_);
 
   const int size_;
@@ -121,7 +122,7 @@ class Worker {
   WorkerTally tally_;
   std::atomic<bool> stop_{false};
   std::unique_ptr<Courier> courier_;  ///< until the thread ends
-  base::NamedThread thread_;          // last: the thread uses all members above
+  base::NamedThread thread_;          // must be the last member: the thread uses all members above
 };
 
 }  // namespace tutti::ps

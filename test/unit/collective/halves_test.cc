@@ -14,11 +14,11 @@ using namespace tutti::collective;
 
 namespace {
 
-/// Chunks of 8 KiB, in batches of up to 64 KiB.
+/// Chunks of 8 KiB.
 Tuning halving() {
   Tuning tuning;
   tuning.half_bytes = 4096;
-  tuning.halves_up_to = std::size_t{64} << 10;
+  tuning.halves_from = std::size_t{2} << 10;
   return tuning;
 }
 

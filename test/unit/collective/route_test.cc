@@ -95,7 +95,6 @@ constexpr auto gather = CollectiveKind::allgather;
 constexpr Row table[] = {
     {allreduce, Row::in_host, &one_node, "in staging, sum staged to result, out", ""},
     {allreduce, Row::in_arenas, &one_node, "sum in place to all outputs", "copied_in copied_out "},
-    {allreduce, Row::in_host, &two_ranks, "in whole, sum staged to outputs", "copied_out "},
     {allreduce, Row::in_arenas, &two_ranks, "sum in place to all outputs", "copied_in copied_out "},
     {allreduce, Row::in_host, &in_lane, "in staging, sum staged to result, exchange, out", ""},
     {allreduce, Row::in_arenas, &in_lane, "sum in place to result, exchange, deliver",
@@ -200,18 +199,6 @@ TEST_CASE("a node of one rank divides 16-bit floats, so it sums its one input") 
   CHECK(choose_route(batch, alone, false).sum == Route::Sum::passed_over);
 }
 
-TEST_CASE("two ranks each sum the whole chunk unless the tensors are tiny, sharded or in arenas") {
-  const auto whole = [](const Batch& batch, const Site& site, bool in_arenas) {
-    return choose_route(batch, site, in_arenas).sums_whole_chunk;
-  };
-  CHECK(whole(routed_batch(allreduce, 512 * kib), two_ranks, false));
-  CHECK(whole(routed_batch(allreduce, 512 * kib, 1024), two_ranks, false));
-  CHECK_FALSE(whole(routed_batch(allreduce, 512 * kib, 2048), two_ranks, false));
-  CHECK_FALSE(whole(routed_batch(allreduce, 512 * kib), two_ranks, true));
-  CHECK_FALSE(whole(routed_batch(scatter, 512 * kib), two_ranks, false));
-  CHECK_FALSE(whole(routed_batch(allreduce, 512 * kib), one_node, false));
-}
-
 TEST_CASE("outputs beyond a rank's part of the caches are streamed, those in arenas a bit sooner") {
   // Four ranks share 1 MiB; half of a rank's part is for the outputs.
   const auto streams = [](std::size_t bytes, bool in_arenas) {
@@ -241,15 +228,15 @@ TEST_CASE("a batch is small up to the eager limit, and between nodes up to what 
   CHECK(choose_way(routed_batch(scatter, 64), in_lane) == Way::pipeline);
 }
 
-TEST_CASE("two ranks that are alone move an allreduce by halves, from a size up to another") {
+TEST_CASE("two ranks that are alone move an allreduce by halves, from a size on") {
   Site halving = two_ranks;
   halving.halves_from = 2 * kib;
-  halving.halves_up_to = 256 * kib;
   CHECK(choose_way(routed_batch(allreduce, 2 * kib - 4), halving) == Way::small);
   CHECK(choose_way(routed_batch(allreduce, 2 * kib), halving) == Way::halves);
   CHECK(choose_way(routed_batch(allreduce, 256 * kib, 4096), halving) == Way::halves);
-  CHECK(choose_way(routed_batch(allreduce, 256 * kib + 4), halving) == Way::pipeline);
+  CHECK(choose_way(routed_batch(allreduce, 64 * 1024 * kib), halving) == Way::halves);
   CHECK(choose_way(routed_batch(scatter, 64 * kib), halving) == Way::small);
+  CHECK(choose_way(routed_batch(scatter, 64 * 1024 * kib), halving) == Way::pipeline);
   CHECK(choose_way(routed_batch(CollectiveKind::broadcast, 64 * kib), halving) == Way::small);
   HostEnds some_ends{StagingStores::Pacing{}};
   Batch behind_ends = routed_batch(allreduce, 64 * kib);

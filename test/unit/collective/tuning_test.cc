@@ -64,18 +64,20 @@ TEST_CASE("ranks of one node sum small messages together when they share process
   }
 }
 
-TEST_CASE("only two ranks that are alone and have a processor each sum by halves") {
+TEST_CASE("two ranks that are alone sum by halves, and sooner if they have a processor each") {
   for (const int processors : {1, 2, 8}) {
     for (const int ranks : {1, 2, 3, 8}) {
       CAPTURE(processors, ranks);
       const Tuning tuning = Tuning::choose(node_of(ranks), 0, {machine.cache_bytes, processors});
-      const bool halves = ranks == 2 && processors > 1;
-      CHECK(tuning.halves_up_to == (halves ? 256 * kibi : 0));
+      const bool halves = ranks == 2;
+      const std::size_t from = processors > 1 ? 8 * kibi : 256 * kibi + 1;
+      CHECK(tuning.halves_from == (halves ? from : SIZE_MAX));
       CHECK((tuning.layout(node_of(ranks)).half_bytes >= 128 * kibi) == halves);
     }
   }
   const Topology apart{0, 2, {{0}, {1}}};
-  CHECK(Tuning::choose(apart, 0, machine).halves_up_to == 0);
+  CHECK(Tuning::choose(apart, 0, machine).halves_from == SIZE_MAX);
+  CHECK(Tuning::choose(node_of(2), 4 * kibi, machine).half_bytes == 4 * kibi);
   CHECK(Tuning::choose(apart, 0, machine).layout(apart).half_bytes == 0);
 }
 
