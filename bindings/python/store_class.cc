@@ -80,7 +80,7 @@ void bind_properties(nb::class_<Store>& store) {
   store.def_prop_ro(
       "local_rank", &Store::local_rank,
       "This process's index among those on its machine, with servers among the workers "
-      "there, by the host's name; 0 in stores of one process.");
+      "there; 0 in stores of one process.");
   store.def_prop_ro("local_size", &Store::local_size, "The number of processes on this machine.");
   store.def_prop_ro("nodes", &Store::nodes, "The number of machines.");
   store.def_prop_ro("_is_closed", &Store::is_closed);

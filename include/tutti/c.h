@@ -233,8 +233,8 @@ TUTTI_EXPORT const char* tutti_store_type(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_rank(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_num_workers(const tutti_store* store);
 /* This process's index among the processes on its machine, their number, and the number of
- * machines. With a parameter server these count workers alone, and workers whose hosts have the
- * same name count as on one machine. */
+ * machines. With a parameter server these count workers alone. Processes are on one machine if they
+ * share its boot and its network name space; the names of hosts do not matter. */
 TUTTI_EXPORT int tutti_store_local_rank(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_local_size(const tutti_store* store);
 TUTTI_EXPORT int tutti_store_nodes(const tutti_store* store);

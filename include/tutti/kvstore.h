@@ -202,7 +202,8 @@ class TUTTI_EXPORT KVStore {
   int num_workers() const;
   /// This process's index among the processes on its machine, their number, and the number of
   /// machines. A store of one process has 0, 1 and 1. With a parameter server these count workers
-  /// alone, and workers whose hosts have the same name count as on one machine.
+  /// alone. Processes are on one machine if they share its boot and its network name space; the
+  /// names of hosts do not matter.
   int local_rank() const;
   int local_size() const;
   int nodes() const;

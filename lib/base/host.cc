@@ -2,13 +2,25 @@
 
 #include <sys/utsname.h>
 
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace tutti::base {
 
 std::string host_name() {
   utsname names{};
   return ::uname(&names) == 0 ? static_cast<const char*>(names.nodename) : "?";
+}
+
+std::string host_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::error_code unreadable;
+  const std::string network =
+      std::filesystem::read_symlink("/proc/self/ns/net", unreadable).string();
+  if (!std::getline(file, boot) || unreadable) return host_name();
+  return boot + " " + network;
 }
 
 std::string processor_name() {

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from launcher import contact, nodes
+from launcher import contact, mpirun, nodes
 from launcher.conclusion import conclude
 from launcher.door import Door
 from launcher.echoes import Echoes
@@ -65,6 +65,8 @@ class Job:
     def start(self, starter):
         """It gets a session of its own, so that Ctrl-C reaches it through this process alone."""
         self.starter = starter
+        if self.request.mode == "mpi" and len(starter.placement) > 1:
+            self.variables = None
         adopt_orphans()
         signal.set_wakeup_fd(self.wake_write)
         for number in (signal.SIGCHLD, *ENDING, *ANNOUNCING):
@@ -263,10 +265,25 @@ class Job:
 
     def check_nodes(self):
         """mpirun may take several hosts for one, and says nothing."""
-        if len(self.workers) == self.request.processes() and all(worker.node for worker in self.workers.values()):
-            problem = nodes.problem_of(self.starter.placement, self.workers.values())
-            if problem:
-                self.give_up(problem)
+        if len(self.workers) < self.request.processes() or not all(worker.node for worker in self.workers.values()):
+            return
+        problem = nodes.problem_of(self.starter.placement, self.workers.values())
+        if problem:
+            self.give_up(problem)
+        elif self.request.mode == "mpi" and self.variables is None and self.level == 0 and not self.signal:
+            self.begin_over_hosts()
+
+    def begin_over_hosts(self):
+        """All begin, now that it is known what their hosts call themselves."""
+        self.variables = {}
+        name = nodes.name_of_several(self.workers.values(), whole=mpirun.KEEP_NAMES in self.starter.words)
+        if name is not None and mpirun.TRANSPORTS not in os.environ:
+            self.variables = {mpirun.TRANSPORTS: mpirun.WITHOUT_MEMORY}
+            say(f"several hosts call themselves {name}, and Open MPI takes such hosts for one. So MPI gets no shared "
+                f"memory of its own ({mpirun.TRANSPORTS}={mpirun.WITHOUT_MEMORY}), and tutti has its own as always. "
+                "If each host has another name (hostnamectl), MPI has its shared memory, too")
+        for each in self.links:
+            each.begin(self.variables)
 
     def on_missing(self):
         """A queue that is full, or a host that hangs, keeps those that have come from beginning or going on."""

@@ -14,6 +14,10 @@ from launcher.starter import Starter, carried, groups, place
 # Open MPI 4.1 says this when a process is lost and the others may go on; it means nothing to a user.
 NOISE = re.compile(r"(PMIX ERROR: BAD-PARAM in file .*/pmix_event_notification|"
                    r"ORTE_ERROR_LOG: Out of resource in file .*/show_help)\.c")
+# An option, by which Open MPI does not cut hosts' names at the first dot.
+KEEP_NAMES = "orte_keep_fqdn_hostnames"
+# Open MPI's variable for what its ranks move messages by, and all but the shared memory of a host.
+TRANSPORTS, WITHOUT_MEMORY = "OMPI_MCA_btl", "^vader,smcuda"
 # mpirun and its daemons hang where the name of a host has other characters.
 KNOWN_NAME = re.compile(r"[A-Za-z0-9.-]+")
 
@@ -39,7 +43,7 @@ def mapping(request, placement):
             raise UsageError(f"{host}: mpirun does not accept this name of a host; a name may have letters, digits, "
                              "dots and hyphens; write its IPv4 address, or give it such a name in /etc/hosts")
     if may_be_cut_alike([*(name_of(host) for host, _ in placement), os.uname().nodename]):
-        line += ["--mca", "orte_keep_fqdn_hostnames", "1"]
+        line += ["--mca", KEEP_NAMES, "1"]
     if has_users(placement):
         # Daemons that start others are not told of users.
         return [*line, "--hostfile", "/dev/stdin", "--mca", "plm_rsh_no_tree_spawn", "1"]

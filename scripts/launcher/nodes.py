@@ -28,6 +28,16 @@ def fits(placement, counts):
     return len(placement) == len(counts)
 
 
+def name_of_several(workers, whole):
+    """The name that several hosts of these workers have for Open MPI, or None. `whole`: it does not cut names at the
+    first dot."""
+    nodes_named = collections.defaultdict(set)
+    for worker in workers:
+        name = worker.host.lower()
+        nodes_named[name if whole else name.partition(".")[0]].add(worker.node)
+    return next((name for name, found in nodes_named.items() if len(found) > 1), None)
+
+
 def problem_of(placement, workers):
     """How processes lie together that were meant for several hosts, or None. `placement`: [(host, workers there)], none
     where the hosts were not chosen here."""

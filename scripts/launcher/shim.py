@@ -46,8 +46,8 @@ MISSING = re.compile(rb"^((ModuleNotFoundError|\S*python\S*): No module named .*
 NO_INPUT = re.compile(rb"^EOFError: EOF when reading a line\n\Z", re.M)
 # The most processes that the launcher names of those that a command leaves running.
 MOST_NAMED = 5
-# The variables by which an order may tell the command the scheduler's address.
-ROOT_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
+# The variables by which an order may tell the command the scheduler's address, and what Open MPI moves messages by.
+ORDERED_VARIABLES = "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "OMPI_MCA_btl"
 # The exit status of a command that is not started because of what was asked for.
 NOT_BEGUN = 2
 # How often it looks whether the launcher's host is silent.
@@ -229,7 +229,7 @@ class Shim:
             elif "ended" in told:
                 self.notices.tell(told["ended"])
             elif self.child is None and self.status is None:
-                self.start({name: told[name] for name in ROOT_VARIABLES if name in told})
+                self.start({name: told[name] for name in ORDERED_VARIABLES if name in told})
 
     def pass_on(self, number):
         """A command that has not been started yet has nothing to be told of."""

@@ -75,8 +75,11 @@ def run(command):
     return done.stdout
 
 
-def enter(host, command):
-    """The words that run `command`, a shell line, on a host."""
+def enter(host, command, named=None):
+    """The words that run `command`, a shell line, on a host. `named`: the host's name for the command, other than the
+    lab's."""
+    if named is not None:
+        command = f"sh -c {shlex.quote(f'hostname {named}; exec {command}')}"
     return [str(pathlib.Path(__file__).with_name("agent.sh")), host, command]
 
 

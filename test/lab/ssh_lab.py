@@ -35,6 +35,7 @@ class SshCase(LaunchCase):
 
     COUNT = 2
     PATH = "/usr/local/bin:/usr/bin:/bin"
+    NAMED = None  # the name that all hosts have by themselves, whatever the table of hosts calls them
 
     @classmethod
     def setUpClass(cls):
@@ -43,7 +44,7 @@ class SshCase(LaunchCase):
         cls.lab = cls.enterClassContext(made(hosts.Lab(f"ssh{os.getpid()}", (1,) * cls.COUNT)))
         cls.names = cls.lab.names
         add_second_network(cls.lab)
-        cls.bin = cls.enterClassContext(sshd.served(cls.lab, cls.top))
+        cls.bin = cls.enterClassContext(sshd.served(cls.lab, cls.top, cls.NAMED))
         cls.idle = set(cls.lab.processes())
 
     def setUp(self):
@@ -57,7 +58,7 @@ class SshCase(LaunchCase):
     def start(self, *words, **env):
         line = ["env", "-C", str(self.folder), sys.executable, str(LAUNCH), "--env", "LAUNCH_TEST_MARK",
                 *CARRIED, *map(str, words)]
-        return super().start(command=hosts.enter(self.names[0], shlex.join(line)), **{
+        return super().start(command=hosts.enter(self.names[0], shlex.join(line), self.NAMED), **{
             "PATH": f"{self.bin}:{self.PATH}", "TUTTI_CREATE_SECONDS": "30", **env})
 
     def over_hosts(self, *words, **env):

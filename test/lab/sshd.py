@@ -53,8 +53,9 @@ def await_answer(host, ssh):
 
 
 @contextlib.contextmanager
-def served(lab, folder):
-    """While the block runs ssh leads to the lab's hosts. Gives the folder to put before PATH on them."""
+def served(lab, folder, named=None):
+    """While the block runs ssh leads to the lab's hosts. Gives the folder to put before PATH on them. `named`: the name
+    that all hosts have for what ssh starts there."""
     folder = pathlib.Path(folder)
     (folder / "bin").mkdir()
     write_keys(folder)
@@ -66,7 +67,7 @@ def served(lab, folder):
     pathlib.Path("/run/sshd").mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
         for host in lab.names:
-            process = stack.enter_context(subprocess.Popen(enter(host, f"{SSHD} -D -e -f {folder}/sshd_config"),
+            process = stack.enter_context(subprocess.Popen(enter(host, f"{SSHD} -D -e -f {folder}/sshd_config", named),
                                                            stdin=subprocess.DEVNULL))
             stack.callback(process.terminate)
         for host in lab.names:

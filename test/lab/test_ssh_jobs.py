@@ -150,6 +150,23 @@ class Ipv6(Jobs):
         self.assert_hosts_are_idle()
 
 
+class OneName(Jobs):
+    """Hosts that all call themselves by one name, as copies of one image do."""
+
+    NAMED = "node"
+
+    def test_workers_count_the_hosts_and_not_their_names(self):
+        for mode in ("ps", "mpi"):
+            with self.subTest(mode):
+                code, out, err = self.over_hosts("-n", 4, "--mode", mode, TRAIN, "--network", "mlp", "--kv-store",
+                                                 "dist_sync", "--epochs", 1, "--json", self.folder / "numbers.json")
+                self.assertEqual(code, 0, err)
+                self.assertEqual(len(set(self.weights(out))), 1, out)
+                run = json.loads((self.folder / "numbers.json").read_text())
+                self.assertEqual((run["workers"], run["nodes"]), (4, 2), out)
+        self.assert_hosts_are_idle()
+
+
 class Refused(Jobs):
     def test_an_unknown_interface_lists_those_there_are(self):
         for mode in ("ps", "mpi"):
@@ -277,7 +294,7 @@ class EightHosts(SshCase):
 
 
 def load_tests(loader, _tests, _pattern):
-    cases = (AtLength, Refused, EightHosts) if SLOW else (Quick, Ipv6)
+    cases = (AtLength, Refused, EightHosts) if SLOW else (Quick, Ipv6, OneName)
     return unittest.TestSuite(map(loader.loadTestsFromTestCase, cases))
 
 

@@ -68,6 +68,18 @@ class Hosts(unittest.TestCase):
             self.assertIsNone(nodes.problem_of([("alias", 1), ("another", 1)], workers_on("a", "a")))
 
 
+    def test_a_name_that_several_hosts_have_is_found_as_open_mpi_cuts_it(self):
+        def named(whole, *hosts):
+            workers = [Worker(rank, host) for rank, (host, _) in enumerate(hosts)]
+            for worker, (_, node) in zip(workers, hosts):
+                worker.node = node
+            return nodes.name_of_several(workers, whole)
+        self.assertEqual(named(True, ("n", 1), ("N", 2)), "n")
+        self.assertIsNone(named(True, ("n", 1), ("n", 1), ("m", 2)))
+        self.assertEqual(named(False, ("w.1.job", 1), ("w.2.job", 2)), "w")
+        self.assertIsNone(named(True, ("w.1.job", 1), ("w.2.job", 2)))
+
+
 class Impossible(unittest.TestCase):
     def made(self, *words, variables=None):
         made = job.Job(options.parse(["-n", "2", *(words or ("--mode", "mpi")), *LOCAL, "--grace", "600", "true"]), [])
@@ -115,6 +127,28 @@ class Impossible(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertRegex(last, "meant for 2 hosts, x, y, and runs on 1: worker 0, worker 1 are on h0")
 
+    def begun(self, made, *names, **env):
+        """What each of two workers is begun with, on two hosts of these names; what the launcher says."""
+        made.variables = None
+        made.starter.words = ["mpirun"]
+        with mock.patch.object(nodes, "resolved", lambda host: [(2, (host, 9))]), \
+                mock.patch.dict(os.environ, env), contextlib.redirect_stderr(io.StringIO()) as said:
+            for rank, name in enumerate(names):
+                self.assertEqual([link.begin.call_count for link in made.links], [0] * rank)
+                made.workers[rank] = Worker(rank, name)
+                made.links.add(mock.Mock(worker=made.workers[rank]))
+                made.on_message(made.workers[rank], {"node": f"boot {rank}"})
+        return [link.begin.call_args_list for link in made.links], said.getvalue()
+
+    def test_workers_on_hosts_of_one_name_begin_without_open_mpis_shared_memory(self):
+        without = [[mock.call({"OMPI_MCA_btl": "^vader,smcuda"})]] * 2
+        begun, said = self.begun(self.made(), "n", "n")
+        self.assertEqual(begun, without)
+        self.assertEqual(said.count("\n"), 1)
+        self.assertIn("several hosts call themselves n, and Open MPI takes such hosts for one.", said)
+        self.assertEqual(self.begun(self.made(), "n", "m"), ([[mock.call({})]] * 2, ""))
+        self.assertEqual(self.begun(self.made(), "n", "n", OMPI_MCA_btl="tcp,self"), ([[mock.call({})]] * 2, ""))
+
     def test_what_a_helper_says_that_reaches_nobody_ends_the_job_and_is_said_last(self):
         made = self.made()
         self.come(made, "a")
@@ -142,7 +176,7 @@ class Impossible(unittest.TestCase):
 
     def test_a_starter_that_hangs_is_waited_for_as_long_as_a_queue_is_not_between(self):
         for may_queue in (False, True):
-            made, start = self.made(), mock.Mock(told="", words=["true"], env={}, may_queue=may_queue)
+            made, start = self.made(), mock.Mock(told="", words=["true"], env={}, may_queue=may_queue, placement=())
             start.name = "mpirun"
             made.events.register = mock.Mock()
             with mock.patch.object(job.subprocess, "Popen"), \

@@ -71,12 +71,13 @@ class Options(unittest.TestCase):
                 self.assertEqual(restarts.take(), granted, minute)
         self.assertFalse(shim.Restarts(0).take())
 
-    def test_an_order_gives_a_command_no_variables_but_the_schedulers_place(self):
-        order = {"DMLC_PS_ROOT_URI": "h", "DMLC_PS_ROOT_PORT": "9", "LD_PRELOAD": "/x.so", "TUTTI_JOB_KEY": "k"}
+    def test_an_order_gives_a_command_no_variables_but_the_schedulers_place_and_mpis_transports(self):
+        place = {"DMLC_PS_ROOT_URI": "h", "DMLC_PS_ROOT_PORT": "9", "OMPI_MCA_btl": "^vader"}
+        order = {**place, "LD_PRELOAD": "/x.so", "TUTTI_JOB_KEY": "k"}
         taken = mock.Mock(child=None, status=None)
         taken.link.receive.return_value = [json.dumps(order).encode()]
         shim.Shim.on_order(taken)
-        taken.start.assert_called_once_with({"DMLC_PS_ROOT_URI": "h", "DMLC_PS_ROOT_PORT": "9"})
+        taken.start.assert_called_once_with(place)
 
     def test_what_another_users_processes_refuse_does_not_keep_the_others_alive(self):
         alive, reaped = {3, 5, 7}, []

@@ -255,6 +255,7 @@ void SchedulerLink::show_life_until_stopped() noexcept {
 
 Welcome SchedulerLink::join(Register said, const std::function<void()>& look) {
   said.host = base::host_name();
+  said.host_identity = base::host_identity();
   said.process = ::getpid();
   send(said);
   return or_word_of_end([&] { return wait_for_welcome(said.asynchronous, look); });

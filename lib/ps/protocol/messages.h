@@ -91,6 +91,7 @@ struct Register {
   int process = 0;
   /// For a worker: the number from `Staying`; 0 if it has none.
   std::uint64_t membership = 0;
+  std::string host_identity{};  ///< tells hosts of one name apart
 };
 /// A worker's process sends this on a connection of its own, before its first store. The process
 /// counts as there for as long as this connection lasts, whether or not it has a store.

@@ -56,10 +56,11 @@ Offset<wire::Register> pack(Builder& to, const Register& said) {
   const auto version = to.CreateString(said.version);
   const auto address = to.CreateString(said.address);
   const auto states = to.CreateVector(brings);
+  const auto host = to.CreateString(said.host);
   return wire::CreateRegister(to, number(said.role), said.rank, said.workers, said.servers, version,
                               said.asynchronous, address, said.port, said.staleness, said.durable,
-                              said.keeps, states, to.CreateString(said.host), said.process,
-                              said.membership);
+                              said.keeps, states, host, said.process, said.membership,
+                              to.CreateString(said.host_identity));
 }
 Offset<wire::BarrierArrival> pack(Builder& to, const BarrierArrival&) {
   return wire::CreateBarrierArrival(to);

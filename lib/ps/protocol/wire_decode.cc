@@ -51,7 +51,8 @@ Register unpack(const wire::Register& from) {
           .brings = unpack(from.brings()),
           .host = unpack(*from.host()),
           .process = from.process(),
-          .membership = from.membership()};
+          .membership = from.membership(),
+          .host_identity = unpack(*from.host_identity())};
 }
 
 Locate unpack(const wire::Locate& from) {

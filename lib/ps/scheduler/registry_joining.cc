@@ -211,8 +211,8 @@ Welcome::Locality Registry::place_among_workers(const Member& worker) const {
   std::set<std::string_view> hosts;
   for (const auto& [node, other] : members_) {
     if (other.said.role != Role::worker) continue;
-    hosts.insert(other.said.host);
-    if (other.said.host != worker.said.host) continue;
+    hosts.insert(other.said.host_identity);
+    if (other.said.host_identity != worker.said.host_identity) continue;
     ++place.local_size;
     if (other.rank < worker.rank) ++place.local_rank;
   }

@@ -172,6 +172,7 @@ Counters Worker::counters() const {
   counters.tensors_broadcast = tally_.tensors_broadcast;
   counters.bytes_broadcast = tally_.bytes_broadcast;
   counters.bytes_between_nodes = tally_.bytes_sent;
+  counters.nodes = static_cast<std::uint64_t>(welcome().place.hosts);
   return counters;
 }
 

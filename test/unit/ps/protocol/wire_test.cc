@@ -65,6 +65,7 @@ TEST_CASE("messages of durable servers and the scheduler arrive as they were sen
   const std::vector<Moment> moments{{0, 3, false}, {1, std::uint64_t{1} << 40, true}};
   server.brings = {{7}, {std::uint64_t{1} << 63, {{{"w", 1, 3}, 12, DType::f64}}, moments}};
   server.host = "h1";
+  server.host_identity = "boot 7";
   server.process = 77;
   const auto said = std::get<Register>(decode_to_scheduler(encode(ToScheduler(server))));
   CHECK(said.durable);
@@ -78,6 +79,7 @@ TEST_CASE("messages of durable servers and the scheduler arrive as they were sen
   CHECK(said.brings[1].held.at(0).count == 12);
   CHECK(said.brings[1].held.at(0).dtype == DType::f64);
   CHECK(said.host == "h1");
+  CHECK(said.host_identity == "boot 7");
   CHECK(said.process == 77);
   const auto stopping =
       std::get<Stopping>(decode_to_scheduler(encode(ToScheduler(Stopping{"SIGTERM"}))));

@@ -73,11 +73,12 @@ TEST_CASE("a server hears up to which request it has to read a worker") {
   text_of(ErrorCode::internal, [&] { job->registry.receive(3, ReadOn{0, 1}); });
 }
 
-TEST_CASE("each worker hears where it is on its host, and how many hosts there are") {
+TEST_CASE("each worker hears where it is on its host, and how many hosts of one name there are") {
   RegisteredJob job({.workers = 4, .servers = 1});
   const auto add = [&](Registry::Node node, Register said, const std::string& host) {
     said.workers = 4;
-    said.host = host;
+    said.host = "localhost";
+    said.host_identity = host;
     job.registry.receive(node, said);
   };
   add(9, RegisteredJob::server(), "third");
