@@ -89,6 +89,23 @@ TEST_CASE("pushpull of a key without a value only reduces, in place, in any shap
   }) == twice("3;3 3 3 3 3 3 3;3 3 3;"));
 }
 
+TEST_CASE("a bound call is made again and again, also while it is in flight") {
+  LocalJob job({});
+  CHECK(job.run([](KVStore& kv) {
+    Floats in{1, 2};
+    Floats out(2);
+    const Bound sum = kv.bind("w", tensor(in), tensor(out), {.priority = 1});
+    sum.run();
+    std::string text = text_of(out);
+    in = {3, 4};
+    const Pending first = sum.start();
+    static_cast<void>(sum.start());
+    sum.wait();
+    first.wait();
+    return text + ", " + text_of(out);
+  }) == twice("2 4, 6 8"));
+}
+
 TEST_CASE("pushpull gives a stored value its own shape and dtype, push and pull keep to them") {
   LocalJob job({});
   CHECK(job.run([](KVStore& kv) {
