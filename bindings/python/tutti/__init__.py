@@ -8,6 +8,7 @@
 Each of these has a help of its own, such as help(tutti.create) and help(tutti.KVStore.pushpull):
     tutti.create(type, ...)             makes a store, or joins the job that tutti-launch has started
     kv.pushpull(key, ins, outs)         sums arrays over all ranks; kv.allreduce waits for the sum
+    kv.bind(key, ins, outs)             settles the arguments of a pushpull that is made again and again
     kv.broadcast(key, value, root_rank) gives one rank's array to all
     kv.reduce_scatter, kv.allgather     the two halves of a pushpull
     kv.all_to_all                       gives each rank another part of the array
@@ -36,13 +37,13 @@ except ImportError as error:
     from tutti._missing import explained
     raise explained(error) from error
 from tutti import _binding
-from tutti._core import ErrorCode, GpuArray, Pending
+from tutti._core import Bound, ErrorCode, GpuArray, Pending
 from tutti._store import KVStore, Received
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
                           PeerLostError, TimedOutError, UnsupportedError)
 from tutti.types import Choice, Counters, Seconds
 
-__all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "GpuArray",
+__all__ = ["AbortedError", "Bound", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "GpuArray",
            "InternalError", "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending",
            "Received", "TimedOutError", "UnsupportedError", "create"]
 __version__ = _core.version()
