@@ -58,7 +58,8 @@ class CycleFinder {
 
  private:
   struct Use {
-    /// Of the hashes of all keys before here; equal for lists with the same keys.
+    /// The sum of the hashes of all keys before this position. It is equal for lists with the same
+    /// keys.
     std::uint64_t sum = 0;
     std::size_t batches = 0;  ///< recorded up to here
     std::size_t parts = 0;    ///< in these batches

@@ -7,7 +7,7 @@
 
 namespace tutti::collective {
 
-/// How far a stage has come whose work goes on after it has begun, such as copies. Chunks begin in
+/// The progress of a stage whose work goes on after it has begun, such as copies. Chunks begin in
 /// order and end in order. The last chunks that have begun may still be under way.
 class CopyStage {
  public:

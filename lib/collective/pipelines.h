@@ -21,7 +21,7 @@ namespace tutti::collective {
 /// together. One thread at a time drives them. Nothing blocks.
 class Pipelines {
  public:
-  /// How many allreduces may move at once.
+  /// The number of allreduces that may move at once.
   static constexpr std::size_t allreduces_at_once = 2;
 
   /// The references outlive this object. `communicator` is null on one node. The transfers between

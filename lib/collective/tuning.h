@@ -22,7 +22,7 @@ struct Machine {
 /// Whether two ranks are alone on one node.
 bool takes_halves(const topology::Topology& topology);
 
-/// How data moves. Equal on all ranks.
+/// The settings by which data moves. They are equal on all ranks.
 struct Tuning {
   std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank sums of a chunk
   std::size_t eager_bytes = std::size_t{16}

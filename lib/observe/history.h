@@ -12,7 +12,7 @@ namespace tutti::observe {
 struct History {
   static constexpr std::int64_t never = -1;
 
-  /// How a call or batch ended. `unfinished` if it had not ended when the recording did.
+  /// The end of a call or batch. It is `unfinished` if the recording ended first.
   enum class Outcome : std::uint8_t { well, failed, withdrawn, unfinished };
 
   struct Call {
