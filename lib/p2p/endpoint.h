@@ -130,8 +130,8 @@ class Endpoint {
     bool heard = false;
     bool addressed = false;  ///< has been posted a frame
     bool gone = false;
-    std::size_t moving = 0;  ///< sends whose elements move there, beside those of eager ones
-    SessionTime sent_at{};   ///< when some elements last moved there
+    std::size_t moving = 0;  ///< the sends to it whose elements move, without eager sends
+    SessionTime sent_at{};   ///< the time at which elements last moved there
     SessionTime received_at{};
   };
   struct Send {

@@ -23,7 +23,7 @@ struct PeerCall {
   const bool sends;
   const p2p::Envelope envelope;
   int* const source;  ///< for a receive: where to write the rank that sent the tensor; may be null
-  TensorCall holder;  ///< keeps the tensor, and nothing else
+  TensorCall holder;  ///< keeps the tensor, and does nothing else
   base::Completion completion;
 };
 
