@@ -204,13 +204,13 @@ class Endpoint {
   int rank_;
   int size_;
   SessionTime limit_;
-  SessionTime stall_limit_;  ///< for elements to move
+  SessionTime stall_limit_;  ///< the time within which elements must move
   SessionTime now_{};
   std::vector<Peer> peers_;
   std::deque<Send> sends_;        ///< in the order of the calls
   std::deque<Receive> receives_;  ///< in the order of the calls
   std::deque<Arrival> arrivals_;  ///< in the order of arrival
-  std::size_t kept_bytes_ = 0;    ///< with them
+  std::size_t kept_bytes_ = 0;    ///< the bytes of the elements that came with them
   EagerSends eager_sends_;
   GivenUp given_up_sends_;     ///< sends to this rank that other ranks gave up
   GivenUp given_up_receives_;  ///< by this rank

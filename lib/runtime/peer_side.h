@@ -34,7 +34,7 @@ class PeerSide {
   struct Memory {
     base::Fd file;  ///< of `p2p::PairMemory::bytes`; its head is reserved
     base::Mapper map = base::map_file;
-    std::vector<base::Doorbell*> doorbells;  ///< of the node's ranks
+    std::vector<base::Doorbell*> doorbells;  ///< the bells of the node's ranks
   };
   struct Ended {
     std::shared_ptr<PeerCall> call;

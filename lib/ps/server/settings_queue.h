@@ -90,7 +90,7 @@ class SettingsQueue {
   // Only for an asynchronous store:
   std::vector<std::size_t> answered_;  ///< by worker: the number of its answered settings
   std::deque<Applied> applied_;
-  std::size_t forgotten_ = 0;  ///< how many were applied before those in `applied_`
+  std::size_t forgotten_ = 0;  ///< the number of those applied before `applied_`
 };
 
 }  // namespace tutti::ps
