@@ -32,6 +32,11 @@ class Uncaught(unittest.TestCase):
             for text in LONG:
                 self.assertEqual(job.lines(text), [], job)
 
+    def test_ranks_get_the_error_for_which_another_has_ended(self):
+        job = Job([sys.executable, LAUNCHER, "-n", str(RANKS), "--mode", "mpi", "--launcher", "local", UNCAUGHT, "late"])
+        told = job.lines(r"^\[worker.*rank [123] got: key 'g': shapes differ: rank 0 has \(4\)")
+        self.assertEqual(len(told), RANKS - 1, job)
+
     def test_a_handler_of_the_programs_own_is_called(self):
         job = Job([*mpirun(2), UNCAUGHT, "own"])
         self.assertTrue(job.lines("^the program's own handler$"), job)
