@@ -1,4 +1,5 @@
-"""A layout of emulated hosts, all that ran on it in turn, and what its links allow."""
+"""This module describes a layout of emulated hosts, everything that ran on it in turn, and the bounds that its links
+set."""
 import dataclasses
 import pathlib
 import tempfile
@@ -23,7 +24,7 @@ def pace(request):
 
 
 def stream_seconds(request):
-    """So long that a link's first burst is a thousandth of what it has carried."""
+    """The time that makes a link's first burst a thousandth of the bytes that the link has carried."""
     return 0.4 if request.quick else 0.8
 
 
@@ -161,6 +162,6 @@ def notes(cases):
 
 
 def record(found, table):
-    """For the record: the links' rate, the rate measured in each layout, and the table's lines as numbers."""
+    """The record has the links' rate, the rate measured in each layout, and the table's lines as numbers."""
     return {"links_bps": found[0].links.rate, "payload_Bps": {str(case.layout): case.rate for case in found},
             "table": table}

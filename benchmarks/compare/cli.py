@@ -157,7 +157,7 @@ def parts_of(request):
 
 
 def check_build(build):
-    """Checks for a build; does not build, for a build that somebody waits for should show its own progress and
+    """Checks that there is a build. It does not build: a build that somebody waits for should show its own progress and
     errors."""
     if not (build / "benchmarks").is_dir():
         raise BenchError(f"{build} has no benchmarks. Build them: meson setup {build} --buildtype=release "
@@ -165,7 +165,7 @@ def check_build(build):
 
 
 def duration(request):
-    """A line that says how long a whole run takes; empty for a reduced one."""
+    """Returns a line that says how long a whole run takes, or an empty one for a reduced run."""
     if request.quick or request.ranks or request.sizes:
         return ""
     minutes = sum(MINUTES[part.part or part.suite] for part, _ in parts_of(request)) * request.rounds / 5
@@ -201,7 +201,7 @@ class Ended(BaseException):
 
 
 def raise_ended(number, _):
-    """Ignores further signals, for another one would leave hosts behind."""
+    """Ignores further signals, because another one would leave hosts behind."""
     for ignored in ENDED_BY:
         signal.signal(ignored, signal.SIG_IGN)
     raise Ended(number)

@@ -1,4 +1,4 @@
-"""A contest: one program that is started on so many ranks and leaves rows."""
+"""A contest is one program that is started on a number of ranks and leaves rows."""
 import contextlib
 import dataclasses
 import json
@@ -19,8 +19,8 @@ class BenchError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How long a size is measured: for `seconds`, but at least `least` turns. Before each turn nothing is sent for
-    `rest` ms."""
+    """A size is measured for `seconds`, but for at least `least` turns. Before each turn nothing is sent for `rest` ms.
+    """
     seconds: float
     least: int
     warmup: int
@@ -68,7 +68,7 @@ class Contest:
         return [size for size in sizes if self.covers is None or size in self.covers]
 
     def race(self, ranks, sizes, pace):
-        """Rows of these sizes, except those that the contest does not cover."""
+        """Returns rows of these sizes, except those that the contest does not cover."""
         mine = self.sizes_of(sizes)
         return self.run(ranks, ["--bytes", ",".join(map(str, mine)), *pace.words()]) if mine else []
 
@@ -131,8 +131,8 @@ def end(process, grace=GRACE):
 
 
 def last_words(text):
-    """The last lines of an error output: the program's own, or if there are none those that mpirun puts between
-    dashes."""
+    """The last lines of an error output: the program's own lines, or, if it printed none, the lines that mpirun puts
+    between dashes."""
     own, _, framed = re.sub(r"^-{20,}$", "\0", text, flags=re.MULTILINE).partition("\0")
     lines = [line.strip() for line in (own.strip() or framed.replace("\0", "")).splitlines() if line.strip()]
     return " / ".join(lines[-4:]) or "it said nothing"

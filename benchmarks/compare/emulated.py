@@ -76,7 +76,7 @@ class Layout:
 
 @dataclasses.dataclass(frozen=True)
 class OnHosts(Launcher):
-    """Starts a program on all ranks of a lab, whose last hosts, so many as are `apart`, have none."""
+    """Starts a program on all ranks of a lab. The last `apart` hosts have no ranks."""
     lab: hosts.Lab = None
     mapping: str = "block"
     apart: int = 0

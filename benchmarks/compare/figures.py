@@ -10,7 +10,7 @@ CAPTION = "tutti's times are those beside Open MPI as it comes"
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """How many times as long as tutti a peer took; medians in µs."""
+    """The time of a peer divided by tutti's time; medians in µs."""
     peer: str
     setting: str
     peer_us: float

@@ -29,8 +29,8 @@ def of_bound(target, case, size, wanted):
 
 
 def against_open_mpi(case, size):
-    """A verdict on the ratio to Open MPI's best. If that is within 1.1 times the bound, nobody can be 1.1 times as
-    fast."""
+    """A verdict on the ratio to Open MPI's best. If that is within 1.1 times the bound, no implementation can be 1.1
+    times as fast."""
     what, wanted = f"{case.layout}, {cases.size_text(size)}, tutti : Open MPI", f">= {TIMES_OPEN_MPI} x"
     best = case.best("Open MPI", size)
     if best is None:

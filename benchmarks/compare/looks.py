@@ -1,4 +1,5 @@
-"""How a series is drawn: a peer has its colour in every plot, each of its settings a tone or a texture of it."""
+"""This module says how a series is drawn: a peer has its colour in every plot, and each of its settings has a tone or a
+texture of that colour."""
 import dataclasses
 
 TUTTI = "tutti"
@@ -33,7 +34,8 @@ class Look:
         return "#" + "".join(f"{round((part + (255 - part) * white) * (1 - black)):02x}" for part in parts)
 
     def line(self):
-        """The style of a line. Those that others are held against are thick, and lie below what they would hide."""
+        """The style of a line. Lines that others are compared with are thick, and lie below the lines that they would
+        hide."""
         ours = self.family in (FAMILIES[TUTTI], FAMILIES["dist_sync"])
         return {"color": self.colour, "linestyle": LINES[self.tone], "marker": MARKERS[self.texture],
                 "markersize": 5.5 if ours else 3.5,

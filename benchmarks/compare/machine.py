@@ -9,14 +9,14 @@ import subprocess
 import time
 
 LOOK = 2  # seconds
-# From this many busy processors on, other programs disturb results, however many processors there are. On an idle
-# machine with two, 0.01 or 0.02 are busy.
+# If at least this many processors are busy, other programs disturb the results, however many processors there are. On
+# an idle machine with two, 0.01 or 0.02 are busy.
 BUSY = 0.1
 # The length of a loop that rarely waits for anything, how often it is run on all processors together, and at least on
 # each.
 LOOP, LOOPS, LEAST = 20000, 4000, 20
-# From this ratio of loop times on, others disturb results. It is 1.0 to 1.05 on a core of one's own, and up to 1.9 on a
-# core that two guests share.
+# If the ratio of loop times is at least this, other guests disturb the results. The ratio is 1.0 to 1.05 on a core of
+# one's own, and up to 1.9 on a core that two guests share.
 SHARED = 1.15
 
 
@@ -68,7 +68,7 @@ class Times:
     """Times of all processors together, in ticks since the machine started, or as parts of the time that has
     passed."""
     busy: float
-    stolen: float  # what the host gave to other machines
+    stolen: float  # time that the host gave to other machines
     all: float
     processors: int
 
@@ -90,7 +90,7 @@ def times_after(seconds):
 
 
 def busy_processors():
-    """How many processors are busy now, as a sum over all."""
+    """The number of processors that are busy now, as a sum over all."""
     passed = times().since(times_after(LOOK))
     return round(passed.busy * passed.processors, 2)
 
@@ -107,8 +107,8 @@ def sharing(durations):
 
 
 def shared_cores():
-    """`sharing` of the processor where it is largest. If the host lets other guests use the same cores, in their
-    other hardware threads, all work takes longer, and no time is counted as stolen."""
+    """Returns `sharing` of the processor where it is largest. If the host lets other guests use the same cores, in
+    their other hardware threads, all work takes longer, and no time is counted as stolen."""
     allowed, found = os.sched_getaffinity(0), []
     loops = max(LEAST, LOOPS // len(allowed))
     try:

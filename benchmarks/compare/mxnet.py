@@ -17,7 +17,7 @@ QUICK_PACE = Pace(seconds=0.5, least=2, warmup=5)
 # {size: times as fast as dist_sync}, and what part of its time a step takes that overlaps.
 FASTER, OVERLAPPED = 3, 0.85
 
-# As many as for a processor and an accelerator; MXNet begins with one.
+# One thread for a processor and one for an accelerator; MXNet begins with one.
 ENGINE_THREADS = {"MXNET_CPU_WORKER_NTHREADS": "2"}
 
 OURS, NATIVE = "tutti", f"MXNet, {SERVERS} servers"

@@ -6,17 +6,17 @@ from compare.contest import Contest, open_mpi
 from compare.outcome import Outcome, Style, curves
 from compare.targets import FINE, PASS, SHORT, Verdict, at_most, judge, missing, times
 
-# How many values an option may have here.
+# The number of values that an option may have here.
 MOST_VALUES = {"sizes": 0}
 TENSORS = 160
 REPLAYED, ASKED = OWN = "tutti, replay", "tutti, replay off"
 STEP_US = 30
 HOROVOD_BEST = 20
-IDLE = 0.01  # of a core: what the clock's own resolution leaves of 0
+IDLE = 0.01  # of a core: the resolution of the clock cannot tell less from 0
 # About half a second of tutti's steps. During most of the first thousand the processors are not at full speed yet. A
 # peer's step takes twenty to some hundred times as long.
 STEPS, QUICK_STEPS = 20_000, 4_000
-# How many steps are run before the measured ones: one for each 20 of those, but 20 at least.
+# Before the measured steps, one step is run for each 20 of them, but at least 20.
 WARMUP_PART, LEAST_WARMUP = 20, 20
 PEERS_PART = 40
 # The target P8 is about two ranks. With more ranks, starting the peers would take most of the suite's time.

@@ -11,8 +11,8 @@ IN_QUICK = (3, 4, 6)
 SEGMENTED = 5
 # Segment sizes of the segmented ring; without segments it is the plain ring.
 SEGMENTS = {32 << 10: "32K", 128 << 10: "128K", 1 << 20: "1M"}
-# Only the quickest setting is searched, not by how much it is quicker, so the median of three turns is enough for large
-# sizes.
+# Only the quickest setting is searched, and not by how much it is quicker. So the median of three turns is enough for
+# large sizes.
 PACE = Pace(seconds=0.1, least=3, warmup=1)
 # Up to this size latency counts, and any algorithm may be the quickest. Above it, algorithms in which a rank sends or
 # reads everything each time are not.
@@ -66,7 +66,7 @@ def settings(quick, ranks):
 
 
 def on_hosts(quick):
-    """The settings to try between hosts: those that ignore where ranks are and suit runs that links limit."""
+    """The settings to try between hosts: those that ignore where ranks are, and suit runs whose links are the limit."""
     ring = tuned(4)
     eager = Setting(f"{ring.name}, eager limit of 512K", (*ring.env, *EAGER.items()))
     numbers = IN_QUICK if quick else (*IN_QUICK, SEGMENTED)

@@ -21,10 +21,10 @@ def curves(series):
 
 @dataclasses.dataclass
 class Style:
-    """How curves are drawn: as lines, or if there are ticks as groups of bars, with the ticks below."""
+    """The way in which curves are drawn: as lines, or, if there are ticks, as groups of bars with the ticks below."""
     xscale: str = "log"  # the x axis of sizes in bytes
     yscale: str = "log"
-    base: float = 0  # where a linear y begins, unless something is below it
+    base: float = 0  # a linear y begins here, unless a value is lower
     ticks: list = dataclasses.field(default_factory=list)
 
 
@@ -35,7 +35,7 @@ class Outcome:
     verdicts: list
     skipped: dict
     columns: list
-    lines: list  # of the table; each has as many fields as `columns`
+    lines: list  # the lines of the table; each has as many fields as `columns`
     curves: list
     axes: tuple  # labels of x and y
     notes: list = dataclasses.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Which peers are installed beside Open MPI, and how each is started."""
+"""This module finds the peers that are installed beside Open MPI, and says how each is started."""
 import functools
 import os
 import pathlib

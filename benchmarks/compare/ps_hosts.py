@@ -17,26 +17,26 @@ SIZE, QUICK_SIZE = 40 * cases.MB, 4 * cases.MB
 SERVERS = {1: 6.5, 2: 3.6, 4: 1.9, 8: 1.25}
 QUICK_SERVERS = (1, 8)
 OVER_BOUND, SERVERS_OVER_BOUND = 1.06, 1.15
-# What headers and heartbeats may add to what the bound counts.
+# Headers and heartbeats may add this much to the bytes that the bound counts.
 ON_THE_WIRE = 1.05
 ONE_ARRAY, KEYS = "one array", "keys of ResNet-50"
 
 
 def beside(workers, servers):
-    """How many times the size the busiest host's link carries in each direction, with push and pull at once: what
-    all other workers push to its server, and what all other servers give to its worker. A server has 1/servers of
-    every array."""
+    """The load of the busiest host's link in each direction, as a multiple of the size, with push and pull at once: it
+    carries the bytes that all other workers push to this host's server, and the bytes that all other servers give to
+    this host's worker. A server has 1/servers of every array."""
     return ((workers - 1) + (servers - 1)) / servers
 
 
 def apart(workers, servers):
-    """The same where servers have hosts of their own: a server's link carries what all workers push."""
+    """The same multiple if servers have hosts of their own: a server's link carries all pushes."""
     return max(workers / servers, 1)
 
 
 def one_after_the_other(workers, servers):
-    """On the workers' hosts, if nobody pulls before all have pushed: then push and pull each load one direction of a
-    server's link."""
+    """The multiple if the servers are on the workers' hosts and nobody pulls before all have pushed: then push and pull
+    each load one direction of a server's link."""
     return 2 * (workers - 1) / servers
 
 
@@ -76,7 +76,8 @@ def tutti(stage):
 
 
 def mxnet(stage):
-    """MXNet's: with as many servers, but in short with the most alone, for each process loads it anew."""
+    """MXNet's programs, with as many servers. A short run has only the largest number of servers, because each process
+    loads MXNet anew."""
     every = counts(stage.request, stage.layout.hosts)
     return [contest for servers in (every[-1:] if stage.request.quick else every)
             for contest in peers.mxnet(stage.request, stage.job, servers, where(stage, servers))]
@@ -139,7 +140,8 @@ def servers_against(case, size, servers):
 
 
 def on_the_wire(case, servers, warmup):
-    """A verdict on the bytes that the busiest host sent, beside those of the bound, over all turns of a program."""
+    """A verdict on the bytes that the busiest host sent, compared with the bound's bytes, over all turns of a program.
+    """
     name = peers.with_servers("tutti", servers)
     ratios = []
     for number in sorted({row["round"] for row in case.rows}):

@@ -17,7 +17,7 @@ UPDATING, UPDATED = (4, 1), (4, 64 * KIB)
 QUICK_UPDATED = (64 * KIB,)
 PACE, QUICK_PACE = Pace(seconds=1, least=5, warmup=5), Pace(seconds=0.3, least=3, warmup=2)
 STEP_PACE, QUICK_STEP_PACE = Pace(seconds=3, least=3, warmup=2), Pace(seconds=0.3, least=2, warmup=1)
-# Between two turns the servers have nothing to do for so many milliseconds.
+# Between two turns the servers have nothing to do for this many milliseconds.
 IDLE_PACE = Pace(seconds=0.1, least=2, warmup=1, rest=1500)
 FASTER, IDLE = 2, 0.01
 ARRAY, KEYS, UPDATES = "one array", "ResNet-50's keys", "updates"
@@ -38,8 +38,8 @@ def ours(request, servers, way, what, words=()):
 
 
 def theirs(request, servers, program, what, words=()):
-    """MXNet's own, and the same program with tutti's servers, if that Python has the package: what a user's script
-    gains."""
+    """MXNet's own program, and, if that Python has the package, the same program with tutti's servers. The second shows
+    what a user's script gains."""
     if not peers.has_module(request.mxnet_python, "mxnet"):
         return
     kinds = [(MXNET, (), served.mxnets(request), ("--interface", "lo"), {})]

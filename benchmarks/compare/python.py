@@ -26,7 +26,7 @@ IMPORT_MS = 150
 IMPORT, FIRST_CREATE, ALONE, BESIDE = "import tutti", "first create", "numpy alone", "numpy beside an idle store"
 IDLE_NAMES = {"import": IMPORT, "first create": FIRST_CREATE, "later creates": "later creates", "alone": ALONE,
               "idle store": BESIDE}
-#: What the table calls those that are no matrix product.
+#: The table's names for the measurements that are no matrix product.
 IDLE_WHAT = {IMPORT: "import", FIRST_CREATE: "create", "later creates": "create"}
 
 
@@ -61,7 +61,7 @@ def call_words(tensors, quick):
 
 
 def idle_words(ranks, quick):
-    """With more ranks than cores only the create counts."""
+    """If there are more ranks than cores, only the create counts."""
     if ranks == CREATE_RANKS:
         return ["--stores", "1", "--products", "1"]
     return ["--stores", "2", "--products", "20"] if quick else []

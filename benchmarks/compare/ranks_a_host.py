@@ -19,7 +19,7 @@ HIERARCHICAL_LIMIT = 60
 
 
 def contests(stage, lost):
-    """Contests, with Open MPI's own hierarchical algorithm in a row of its own, for it is not flat."""
+    """Makes the contests. Open MPI's own hierarchical algorithm has a row of its own, because it is not flat."""
     han = dataclasses.replace(cases.allreduce(stage, "mpi"), name=HIERARCHICAL, setting="coll_han", needed=False,
                               names={"mpi": HIERARCHICAL}, env=dict(openmpi.HIERARCHICAL), limit=HIERARCHICAL_LIMIT)
     return [*cases.with_open_mpi(stage, lost), han]

@@ -10,13 +10,13 @@ from compare.outcome import Outcome, Style, curves
 from compare.targets import Verdict
 
 MOST_VALUES = {"sizes": 0, "ranks": 0}
-ELEMENTS = 25_557_032  # of ResNet-50
+ELEMENTS = 25_557_032  # the number of ResNet-50's parameters
 SCALE, QUICK_SCALE = 0.25, 0.05
 STEPS, QUICK_STEPS, WARMUP = 5, 2, 1
 MOST_WORKERS = 3
 BATCH = 64  # samples that a worker computes in a step
-# Computing takes so many times as long as a link needs for all gradients once. Then one server's link, which carries
-# two workers' gradients, holds steps up, and each of two servers' does not.
+# Computing takes this many times as long as a link needs for all gradients once. Then one server's link, which carries
+# two workers' gradients, delays the steps; with two servers, no server's link does.
 COMPUTE = 1.5
 BESIDE, APART = "servers beside the workers", "servers apart"
 COLUMNS = ["store", "workers", "servers", "where", "samples/s of the first", "of the slowest", "together", "rounds",
@@ -35,7 +35,7 @@ class Setting:
         return f"{self.store}, {self.workers} worker{'s' * (self.workers > 1)}" + (servers if self.servers else "")
 
     def series(self):
-        """Its label in the plot: what has it at several numbers of workers is a line."""
+        """The label of the row in the plot: rows with the same label at several numbers of workers make a line."""
         if not self.servers:
             return self.store
         each = "a server each" if self.servers == self.workers else "1 server"

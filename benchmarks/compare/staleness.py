@@ -31,7 +31,7 @@ TOGETHER, ASYNCHRONOUS = 0.95, 0.93  # the accuracies that are wanted
 class Setting:
     name: str
     store: str
-    staleness: Optional[str]  # of TUTTI_STALENESS
+    staleness: Optional[str]  # the value of TUTTI_STALENESS
     wanted: float
     needed = True
 
@@ -52,7 +52,7 @@ def epochs_of(request, network):
 
 
 def environment(setting):
-    """This process's, less what a user has set for jobs of his own."""
+    """This process's environment, without the variables that a user has set for other jobs."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("TUTTI_", "DMLC_", "PS_"))}
     return env if setting.staleness is None else {**env, "TUTTI_STALENESS": setting.staleness}
 

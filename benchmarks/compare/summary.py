@@ -1,5 +1,5 @@
-"""What a kept record of suite node says of tutti beside each peer at its best: a small table, where tutti loses, and a
-chart."""
+"""Prints the results of tutti beside each peer at its best, from a kept record of suite node: a small table, the sizes
+at which tutti loses, and a chart."""
 import dataclasses
 import json
 import pathlib
@@ -10,7 +10,7 @@ from compare.targets import size_text, times
 
 PEERS = ("Open MPI", "Intel MPI", "Gloo", "Horovod")
 KIB, MIB = 1 << 10, 1 << 20
-SIZES = (4, 64 * KIB, MIB, 64 * MIB)  # of the table: all peers were measured there
+SIZES = (4, 64 * KIB, MIB, 64 * MIB)  # the table's sizes: all peers were measured there
 DIGITS = 3  # significant digits of a time
 
 
@@ -29,7 +29,7 @@ class Cell:
         return min(self.peers, key=self.peers.get)
 
     def ratio(self, peer):
-        """How many times as long the peer took, computed from the times that are shown."""
+        """The peer's time divided by tutti's, computed from the times that are shown."""
         return self.peers[peer] / self.tutti
 
 

@@ -80,7 +80,8 @@ def against_quickest(target, figures, own, families, ranks, size, wanted):
 
 
 def against_picked(target, figures, own, family, ranks, size, wanted):
-    """As `against`, for a peer whose best setting was searched: if none was picked, its best is not known."""
+    """Does the same as `against`, for a peer whose best setting was searched: if no setting was picked, the peer's best
+    is not known."""
     verdict = against(target, figures, own, family, ranks, size, wanted)
     default = figures.default(own, family, ranks, size)
     if figures.picked(own, family, ranks, size) or verdict.verdict == MISSING:

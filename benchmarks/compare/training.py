@@ -16,7 +16,7 @@ HOSTS, QUICK_HOSTS, TARGET_HOSTS = (2, 4, 8), (4,), 8
 AS_IT_COMES = "as it comes"
 SETTINGS = {AS_IT_COMES: (), "no priority": ("--priority", "off"), "no fusion": ("--fusion-bytes", "0"),
             "no replay": ("--replay", "off"), "bf16 wire": ("--wire", "bf16")}
-# With fewer hosts than the most, only this network is measured, with the defaults, to show how it scales.
+# With fewer hosts than the largest number, only this network is measured, with the defaults, to show how it scales.
 EVERYWHERE = "resnet50"
 # Steps of warm-up, until batches are replayed, and measured steps; more of them for the setting that has a target.
 WARMUP, WARMUP_OF_NO_REPLAY = 3, 1

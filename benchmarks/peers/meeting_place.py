@@ -1,4 +1,4 @@
-"""Where ranks of one machine meet without any library that is measured: a file that all of them map."""
+"""A place where ranks of one machine meet without any library that is measured: a file that all of them map."""
 import mmap
 import os
 import pathlib
@@ -9,7 +9,7 @@ import numpy as np
 
 import racing
 
-#: How many numbers a rank can tell the others at once.
+#: A rank can tell the others this many numbers at once.
 ROOM = 4 * racing.MOST
 LIMIT = 120  # seconds
 
@@ -33,7 +33,7 @@ class MeetingPlace:
             path.unlink()
 
     def barrier(self):
-        """Blocks until all ranks are here. Raises TimeoutError, which names those that are not, after LIMIT."""
+        """Blocks until all ranks are here. After LIMIT it raises TimeoutError, which names the missing ranks."""
         self._round += 1
         self._arrived[self.rank] = self._round
         end = time.monotonic() + LIMIT

@@ -39,7 +39,7 @@ class Steps:
     def fill(self, turn):
         for each in self.parameters:
             each.grad()[:] = self.gradient(self.meeting.rank, turn)
-            each.data()._fresh_grad = True  # as backward would leave it
+            each.data()._fresh_grad = True  # backward would leave it so, too
         self.mxnet.nd.waitall()
 
     def barrier(self):

@@ -16,13 +16,13 @@ import racing
 
 
 class Board:
-    """Where workers tell each other numbers: values of the store that are pushed once, and weigh nothing before."""
+    """A board on which workers tell each other numbers: values of the store that are pushed once, and are 0 before."""
 
     def __init__(self, store):
         self.store, self.count = store, 0
 
     def total(self, number):
-        """The sum over all workers. The servers' rule subtracts what is pushed."""
+        """The sum over all workers. The servers' rule subtracts the values that are pushed."""
         key, line = f"total {self.count}", mxnet.nd.zeros((1,))
         self.count += 1
         self.store.init(key, line)
@@ -41,7 +41,7 @@ class Updates:
         store._barrier()
 
     def take(self):
-        self.gradient[:] = 1  # MXNet pulls into what it has pushed, on its way to the output
+        self.gradient[:] = 1  # on its way to the output, MXNet pulls into the array that it has pushed
         self.store.push(self.key, self.gradient)
         self.store.pull(self.key, out=self.weights)
         self.weights.wait_to_read()

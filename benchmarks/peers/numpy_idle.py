@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-# Before what tutti may have to import itself. Of processors' time, for other ranks start meanwhile.
+# This is the time before the imports that tutti may cause. It is processor time, because other ranks start meanwhile.
 START = time.process_time()
 import tutti  # pylint: disable=wrong-import-position
 IMPORT_US = (time.process_time() - START) * 1e6
@@ -20,7 +20,7 @@ import sys
 
 import racing
 
-EDGE = 256  # of a matrix of f64
+EDGE = 256  # of a square matrix of f64
 ALONE, BESIDE = "alone", "idle store"
 
 

@@ -73,7 +73,7 @@ def row(who, given, ranks, times, wrong):
 
 def measure(given, ranks, contestants, version, over_ranks):
     """The rows of {impl: contestant}. `over_ranks(list, "MAX" or "SUM")` is collective. The cost of an idle library
-    belongs to the process, so it stands in every row."""
+    belongs to the process, so every row has it."""
     rows = []
     for impl, contestant in contestants.items():
         steps = Steps(contestant)

@@ -20,7 +20,7 @@ from torch_groups import groups
 from vgg16 import vgg16
 
 MODELS = {"resnet50": resnet50, "vgg16": vgg16}
-#: FSDP2 shards each of so many layers apart.
+#: FSDP2 shards each of this many layers separately.
 LAYERS = 16
 BF16, NOBODY = "tutti, bf16", "no exchange"
 #: Three ranks' gradients have no whole mean.

@@ -114,12 +114,12 @@ void declare_report(CLI::App& app, StepSettings& s) {
 }  // namespace
 
 std::string StepSettings::what_is_wrong_with_hosts(int found) const {
-  constexpr const char* way = "scripts/lab makes several on one machine";
+  constexpr const char* way = "scripts/lab emulates several hosts on one machine";
   if (hosts > 0 && hosts != found) {
     return fmt::format("--hosts {}, but the ranks are on {}; {}", hosts, found, way);
   }
   if (link_gbps && found == 1) {
-    return fmt::format("--link-gbps {} is of links between hosts, but all ranks are on 1; {}",
+    return fmt::format("--link-gbps {} describes links between hosts, but all ranks are on 1; {}",
                        *link_gbps, way);
   }
   return {};

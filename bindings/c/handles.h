@@ -20,3 +20,7 @@ struct tutti_tensor {
 struct tutti_pending {
   tutti::Pending pending;
 };
+
+struct tutti_bound {
+  tutti::Bound bound;
+};

@@ -113,6 +113,18 @@ int tutti_store_allreduce(tutti_store* store, size_t count, const tutti_key* key
   });
 }
 
+int tutti_store_bind(tutti_store* store, size_t count, const tutti_key* keys,
+                     const tutti_values* ins, const tutti_values* outs,
+                     const tutti_call_options* options, tutti_bound** bound) {
+  return guarded([&, function = "tutti_store_bind"] {
+    tutti_bound*& made = at(bound, function, "bound");
+    made = new tutti_bound{
+        store_of(store, function)
+            .bind(keys_of(keys, count, function), values_of(ins, count, function, "ins"),
+                  values_of(outs, count, function, "outs"), call_options_of(options))};
+  });
+}
+
 int tutti_store_broadcast(tutti_store* store, size_t count, const tutti_key* keys,
                           const tutti_values* values, int root_rank,
                           const tutti_call_options* options, tutti_pending** pending) {

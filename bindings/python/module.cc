@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "python/bound.h"
 #include "python/callback_queue.h"
 #include "python/errors.h"
 #include "python/gpu_array.h"
@@ -63,6 +64,7 @@ NB_MODULE(_core, module) {
   bind_gpu_array(module);
   bind_held_memory(module);
   bind_pending(module);
+  bind_bound_arrays(module);
   bind_store(module);
   bind_views(module);
   bind_info(module);

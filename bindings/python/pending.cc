@@ -42,15 +42,18 @@ steady_clock::time_point deadline_after(nb::handle timeout) {
   return steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(limited));
 }
 
-bool wait_without_gil(const Pending& pending, steady_clock::time_point deadline) {
+/// `call` is a Pending or a Bound.
+template <typename Call>
+bool wait_without_gil(const Call& call, steady_clock::time_point deadline) {
   const WithoutGil unlocked;
   const steady_clock::time_point now = steady_clock::now();
-  return pending.wait_for(std::clamp<steady_clock::duration>(deadline - now, {}, signal_delay));
+  return call.wait_for(std::clamp<steady_clock::duration>(deadline - now, {}, signal_delay));
 }
 
-bool wait(const Pending& pending, nb::handle timeout) {
+template <typename Call>
+bool wait_until_done(const Call& call, nb::handle timeout) {
   const steady_clock::time_point deadline = deadline_after(timeout);
-  while (!wait_without_gil(pending, deadline)) {
+  while (!wait_without_gil(call, deadline)) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (steady_clock::now() >= deadline) return false;
   }
@@ -60,7 +63,7 @@ bool wait(const Pending& pending, nb::handle timeout) {
 
 /// Raises the builtin TimeoutError and not the package's, because the call has not failed.
 void result(const Pending& pending, nb::handle timeout) {
-  if (wait(pending, timeout)) return;
+  if (wait_until_done(pending, timeout)) return;
   const nb::str text = nb::str(
       "the call is not done within the timeout of {} s; it goes on, and may "
       "be waited for again");
@@ -155,14 +158,19 @@ To cancel it ends the wait, but not the call, which keeps its arrays.)";
 
 }  // namespace
 
-void wait_for_end(const Pending& pending) {
-  wait(pending, nb::none());
+bool wait(const Pending& pending, nb::handle timeout) {
+  return wait_until_done(pending, timeout);
+}
+
+bool wait(const Bound& bound, nb::handle timeout) {
+  return wait_until_done(bound, timeout);
 }
 
 void bind_pending(nb::module_& module) {
   nb::class_<Pending>(module, "Pending", pending_doc)
       .def(nb::init<const Pending&>(), nb::arg("pending"), "Another of the same call.")
-      .def("wait", &wait, nb::arg("timeout") = nb::none(),
+      .def("wait", nb::overload_cast<const Pending&, nb::handle>(&wait),
+           nb::arg("timeout") = nb::none(),
            nb::sig("def wait(self, timeout: SupportsFloat | SupportsIndex | None = None) -> bool"),
            wait_doc)
       .def("wait_on", &wait_on, nb::arg("stream").none(),

@@ -126,7 +126,22 @@ void Store::allreduce(nb::handle key, nb::handle ins, nb::handle outs, nb::handl
     check("allreduce", arguments, from);
     return store.allreduce_for(signal_delay, arguments.keys(), from, in_place ? from : to, options);
   });
-  wait_for_end(pending);
+  wait(pending, nb::none());
+}
+
+BoundArrays Store::bind(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
+                        nb::handle op) {
+  Arguments arguments = arguments_of("bind", key);
+  const bool in_place = outs.is_none();
+  auto from = arguments.values(ins, in_place ? Access::write : Access::read);
+  const auto to = in_place ? from : arguments.values(outs, Access::write);
+  const CallOptions options{.priority = to_int("priority", priority), .op = to_reduce_op(op)};
+  Bound bound =
+      run("bind", [&](KVStore& store) { return store.bind(arguments.keys(), from, to, options); });
+  if (!check_finite_) return {std::move(bound), [] {}};
+  return {std::move(bound), [rank = rank_, keys = arguments.keys(), from = std::move(from)] {
+            refuse_infinite("bound pushpull", rank, keys, from, false);
+          }};
 }
 
 Pending Store::broadcast(nb::handle key, nb::handle value, nb::handle root_rank,

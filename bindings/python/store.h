@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "python/arguments.h"
+#include "python/bound.h"
 #include "python/gpu_array.h"
 #include "tutti/kvstore.h"
 
@@ -46,6 +47,8 @@ class Store {
                    nb::handle op);
   /// Blocks, also for other ranks, unless a signal's handler raises an exception.
   void allreduce(nb::handle key, nb::handle ins, nb::handle outs, nb::handle op);
+  BoundArrays bind(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
+                   nb::handle op);
   Pending broadcast(nb::handle key, nb::handle value, nb::handle root_rank, nb::handle priority);
   Pending reduce_scatter(nb::handle key, nb::handle ins, nb::handle outs, nb::handle priority,
                          nb::handle op);

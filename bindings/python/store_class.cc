@@ -26,6 +26,9 @@ void bind_collectives(nb::class_<Store>& store) {
   store.def("_allreduce", &Store::allreduce, any("key"), any("ins"), any("outs"), any("op"),
             nb::sig("def _allreduce(self, key: Keys, ins: Values, outs: Values | None, op: str) "
                     "-> None"));
+  store.def("_bind", &Store::bind, any("key"), any("ins"), any("outs"), any("priority"), any("op"),
+            nb::sig("def _bind(self, key: Keys, ins: Values, outs: Values | None, "
+                    "priority: SupportsIndex, op: str) -> Bound"));
   store.def("_broadcast", &Store::broadcast, any("key"), any("value"), any("root_rank"),
             any("priority"),
             nb::sig("def _broadcast(self, key: Keys, value: Values, root_rank: SupportsIndex, "

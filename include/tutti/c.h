@@ -7,8 +7,8 @@
  * Handles: a handle, such as a `tutti_store *`, is opaque. The caller that gets a handle owns it,
  * and destroys it with the function of its type. To destroy a null pointer does nothing.
  *
- * Threads: the functions of `tutti_store` and `tutti_pending` are thread-safe. Every other handle
- * is for one thread at a time.
+ * Threads: the functions of `tutti_store`, `tutti_pending` and `tutti_bound` are thread-safe. Every
+ * other handle is for one thread at a time.
  *
  * Blocking: a function blocks only if its comment says so. A collective call is over when every
  * rank has called it: either the function waits for that, or the outcome in its `tutti_pending`
@@ -41,6 +41,7 @@ typedef struct tutti_store tutti_store;
 typedef struct tutti_options tutti_options;
 typedef struct tutti_tensor tutti_tensor;
 typedef struct tutti_pending tutti_pending;
+typedef struct tutti_bound tutti_bound;
 
 /* The version, such as "0.1.0", and meson's build type, such as "release". The texts are never
  * freed. */
@@ -277,6 +278,16 @@ TUTTI_EXPORT int tutti_store_pushpull(tutti_store* store, size_t count, const tu
 TUTTI_EXPORT int tutti_store_allreduce(tutti_store* store, size_t count, const tutti_key* keys,
                                        const tutti_values* ins, const tutti_values* outs,
                                        const tutti_call_options* options);
+/* Settles the arguments of a pushpull that the program will make again and again by
+ * `tutti_bound_start` or `tutti_bound_run`. Not collective: it checks the arguments, and submits
+ * nothing. TUTTI_INVALID_ARGUMENT and TUTTI_UNSUPPORTED as with a pushpull of the same arguments,
+ * and TUTTI_DUPLICATE_KEY for a key that stands twice in `keys`.
+ *
+ * The binding keeps the tensors, so their handles may be destroyed. Memory of the caller must live
+ * until the binding is destroyed and its last call is done. */
+TUTTI_EXPORT int tutti_store_bind(tutti_store* store, size_t count, const tutti_key* keys,
+                                  const tutti_values* ins, const tutti_values* outs,
+                                  const tutti_call_options* options, tutti_bound** bound);
 /* Collective. Writes the first value of rank `root_rank` to every value of every rank, and ignores
  * `op`. All types but `dist_sync_mpi` also store the value under the key. */
 TUTTI_EXPORT int tutti_store_broadcast(tutti_store* store, size_t count, const tutti_key* keys,
@@ -456,6 +467,28 @@ TUTTI_EXPORT int tutti_store_choices(const tutti_store* store, tutti_facts** fac
 /* Gives the shard of `rank` when `size` ranks share `count` elements in a reduce_scatter: the
  * elements [*begin, *end). */
 TUTTI_EXPORT int tutti_shard(size_t count, int rank, int size, size_t* begin, size_t* end);
+
+/* ---- Bound calls ----------------------------------------------------------------------------- */
+
+/* Collective. Submits the call of the binding, as tutti_store_pushpull does, and returns at once.
+ * `pending` may be null: the program may call `tutti_bound_wait` instead. After an error the
+ * program may start the call again:
+ * - TUTTI_DUPLICATE_KEY, with `dist_sync_mpi`: one of the keys is in flight, be it by an earlier
+ *   start of this binding;
+ * - TUTTI_ABORTED: the store is closed or destroyed;
+ * - TUTTI_UNSUPPORTED in a forked child;
+ * - the error that ended the store, if one did. */
+TUTTI_EXPORT int tutti_bound_start(tutti_bound* bound, tutti_pending** pending);
+/* Blocks until the call of the last `tutti_bound_start` or `tutti_bound_run` is done, and returns
+ * that call's error, as `tutti_pending_wait` does. If there was no start yet, it returns TUTTI_OK.
+ */
+TUTTI_EXPORT int tutti_bound_wait(const tutti_bound* bound);
+/* Collective. Starts the call and waits for it, as tutti_store_allreduce does. That takes less time
+ * than tutti_bound_start and tutti_bound_wait. In a callback or a `release` it is
+ * TUTTI_INVALID_ARGUMENT. */
+TUTTI_EXPORT int tutti_bound_run(tutti_bound* bound);
+/* Destroys the handle, before or after the store. A call in flight goes on. */
+TUTTI_EXPORT void tutti_bound_destroy(tutti_bound* bound);
 
 /* ---- Outcomes -------------------------------------------------------------------------------- */
 

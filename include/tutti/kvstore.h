@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/bound.h"
 #include "tutti/counters.h"
 #include "tutti/error.h"
 #include "tutti/export.h"
@@ -245,6 +246,16 @@ class TUTTI_EXPORT KVStore {
   Pending allreduce_for(std::chrono::nanoseconds limit, const std::vector<Key>& keys,
                         const std::vector<Values>& ins, const std::vector<Values>& outs,
                         CallOptions options = {});
+
+  /// Settles the arguments of a pushpull that the program will make again and again. The program
+  /// then makes the calls by `Bound::start` or `Bound::run`.
+  ///
+  /// Not collective, and does not block: it checks the arguments, and submits nothing. It throws
+  /// the errors of pushpull that depend on the arguments alone. Each start throws the others, such
+  /// as `duplicate_key`, or that the store cannot use the GPU of a tensor.
+  Bound bind(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
+  Bound bind(const std::vector<Key>& keys, const std::vector<Values>& ins,
+             const std::vector<Values>& outs, CallOptions options = {});
 
   /// Writes the first of the root's `values` to each of the `values` of every rank. Returns at
   /// once. Collective. Fails as pushpull does.
@@ -519,12 +530,12 @@ class TUTTI_EXPORT KVStore {
   std::vector<Choice> choices() const;
 
  private:
-  Pending submit(MethodCall call);
+  Pending submit(const MethodCall& call);
   Pending pass(const PeerRequest& request);
   void configure(const SettingCall& setting);
 
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<FrontDesk> front_desk_;
+  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<FrontDesk> front_desk_;
 };
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 #pragma once
 /// Includes every header that a program needs; programs that run a server also include
 /// tutti/server.h.
+#include "tutti/bound.h"            // IWYU pragma: export
 #include "tutti/collective_kind.h"  // IWYU pragma: export
 #include "tutti/copy.h"             // IWYU pragma: export
 #include "tutti/counters.h"         // IWYU pragma: export

@@ -111,9 +111,7 @@ Tuning Tuning::choose(const topology::Topology& topology, std::size_t slice_byte
   const std::size_t elements = 4 * ranks / static_cast<std::size_t>(topology.lanes()) + 1;
   const std::size_t least = whole_lines(elements * size_of(DType::b128) + base::cache_line - 1);
   tuning.slice_bytes = std::max(whole_lines(tuning.slice_bytes), least);
-  if (takes_halves(topology)) {
-    tuning.half_bytes = slice_bytes == 0 ? half_inside : tuning.slice_bytes;
-  }
+  if (takes_halves(topology)) tuning.half_bytes = std::min(half_inside, tuning.slice_bytes);
   const std::size_t share = device_chunk / static_cast<std::size_t>(topology.lanes());
   tuning.device_slice_bytes =
       slice_bytes == 0 ? std::max(whole_lines(share), tuning.slice_bytes) : tuning.slice_bytes;

@@ -105,7 +105,14 @@ struct MethodCall {
   CallOptions options{};  ///< `op` is `sum` where nothing is reduced
   /// Whether the calling thread waits for the call at once. Such a thread runs no callback.
   bool waits = false;
+  /// A literal: the name by which the program has made the call, if that is not the method's.
+  std::string_view called{};
 };
+
+/// The name of the call in messages: "pushpull", "allreduce", ...
+inline std::string_view name(const MethodCall& call) {
+  return call.called.empty() ? name(call.method) : call.called;
+}
 
 /// A send or a receive that KVStore has checked: the tensor is on the CPU, and the peer is another
 /// rank of the store.

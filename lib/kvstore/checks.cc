@@ -19,7 +19,7 @@ namespace {
 }
 
 std::string describe(const MethodCall& call, const Key& key) {
-  return fmt::format("{} of key {}", name(call.method), key.describe());
+  return fmt::format("{} of key {}", name(call), key.describe());
 }
 
 /// Whether the method is one half of a pushpull: reduce_scatter or allgather.
@@ -40,7 +40,7 @@ void check_length(const MethodCall& call, std::string_view what, std::size_t len
   if (length == call.keys.size()) return;
   refuse(
       fmt::format("{} of {} keys (the first is {}) got {} lists of {}; pass one list for each key",
-                  name(call.method), call.keys.size(), call.keys.front().describe(), length, what));
+                  name(call), call.keys.size(), call.keys.front().describe(), length, what));
 }
 
 bool is_reserved(const Key& key) {
@@ -233,7 +233,7 @@ void check_key(const MethodCall& call, const Key& key) {
 
 void check_lists(const MethodCall& call) {
   if (call.keys.empty()) {
-    refuse(fmt::format("{} got an empty list of keys; pass at least one key", name(call.method)));
+    refuse(fmt::format("{} got an empty list of keys; pass at least one key", name(call)));
   }
   for (const Key& key : call.keys) check_key(call, key);
   if (takes_ins(call.method)) check_length(call, "inputs", call.ins.size());

@@ -56,7 +56,7 @@ class CollectiveStore : public Backend {
   }
 
   Pending submit(const MethodCall& call) override {
-    auto list = session_->new_calls(call.keys.size(), name(call.method));
+    auto list = session_->new_calls(call.keys.size(), name(call));
     for (std::size_t i = 0; i < list->calls.size(); ++i) fill_in(call, i, list->calls[i]);
     return call.waits ? session_->submit_to_wait(std::move(list))
                       : session_->submit(std::move(list));

@@ -1,72 +1,19 @@
 #include "tutti/kvstore.h"
 
-#include <atomic>
 #include <string>
 #include <utility>
 
 #include "base/completion.h"
 #include "base/failure.h"
-#include "base/fork_guard.h"
-#include "base/spares.h"
 #include "kvstore/backend.h"
-#include "kvstore/checks.h"
+#include "kvstore/bound_call.h"
+#include "kvstore/front_desk.h"
 #include "kvstore/local_gpu.h"
 #include "kvstore/methods.h"
-#include "kvstore/overlap.h"
 #include "kvstore/peer_checks.h"
 #include "optimizer/names.h"
 
 namespace tutti {
-namespace {
-
-/// For methods that do not reduce: takes the first tensor of each key.
-void take_firsts(std::span<const Values> values, std::vector<Values>& into) {
-  for (const Values& each : values) into.emplace_back(each[0]);
-}
-
-/// Memory for checking one call, kept for the next.
-struct Workspace {
-  std::vector<std::size_t> order;
-  OverlapMemory overlap;
-  std::vector<std::ptrdiff_t> places;
-  std::vector<Values> ins;  ///< replace the caller's where they differ
-
-  /// Borrows a workspace for one call. Afterwards the workspace holds none of the caller's tensors.
-  class Use {
-   public:
-    explicit Use(base::Spares<Workspace>& spares) : workspace_(spares) {}
-    ~Use() { workspace_->ins.clear(); }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-    Workspace* operator->() const { return &*workspace_; }
-
-   private:
-    base::Borrowed<Workspace> workspace_;
-  };
-};
-
-}  // namespace
-
-/// The state that KVStore needs to check calls before the backend gets them. Thread-safe.
-class FrontDesk {
- public:
-  KeyKind key_kind;
-  std::atomic<bool> has_moved_tensors{false};
-  std::atomic<bool> closed{false};
-  base::Spares<Workspace> workspaces;
-
-  bool is_in_child() const { return fork_guard_.is_in_child(); }
-  /// Call this before anything else. In a forked child a mutex that another thread held at the fork
-  /// is never released.
-  void require_usable(std::string_view method) const {
-    fork_guard_.check();
-    if (closed) refuse_closed(method);
-  }
-
- private:
-  const base::ForkGuard fork_guard_;
-};
-
 Tensor Backend::copy_of(const Tensor& tensor) {
   throw Error(ErrorCode::unsupported, "an input on " + name(tensor.device()) +
                                           " overlaps another key's output, and a store of type '" +
@@ -90,8 +37,7 @@ KVStore::~KVStore() {
 void KVStore::close() {
   if (front_desk_->is_in_child()) return;
   backend_->close();
-  front_desk_->closed = true;
-  front_desk_->workspaces.take_all();
+  front_desk_->close();
 }
 
 const std::string& KVStore::type() const {
@@ -118,31 +64,8 @@ int KVStore::nodes() const {
   return backend_->traits().nodes;
 }
 
-Pending KVStore::submit(MethodCall call) {
-  const Traits& traits = backend_->traits();
-  front_desk_->require_usable(name(call.method));
-  const Workspace::Use workspace(front_desk_->workspaces);
-  require(traits, call.method);
-  check(call, traits, workspace->order);
-  sort_outputs(call, workspace->overlap);
-  front_desk_->key_kind.admit(call.keys);
-  if (!moves_objects(call)) front_desk_->has_moved_tensors = true;
-  std::vector<Values>& ins = workspace->ins;
-  if (call.method == Method::broadcast) {
-    if (call.root == traits.rank) take_firsts(call.outs, ins);
-    ins.resize(call.keys.size());
-    call.ins = ins;
-  }
-  if (call.method == Method::allgather) {
-    take_firsts(call.ins, ins);
-    call.ins = ins;
-  }
-  if (!call.ins.empty() && !call.outs.empty()) {
-    call.ins = detach_overlapping_inputs(
-        call.ins, call.outs, ins, [this](const Tensor& in) { return backend_->copy_of(in); },
-        workspace->overlap, places_of_outputs(call, traits, workspace->places));
-  }
-  return backend_->submit(call);
+Pending KVStore::submit(const MethodCall& call) {
+  return front_desk_->submit(*backend_, call);
 }
 
 Pending KVStore::pushpull(const Key& key, const Values& ins, const Values& outs,
@@ -168,7 +91,8 @@ void KVStore::allreduce(const Key& key, const Values& ins, const Values& outs,
           .ins = {&ins, 1},
           .outs = {&outs, 1},
           .options = options,
-          .waits = true})
+          .waits = true,
+          .called = "allreduce"})
       .wait();
 }
 
@@ -180,7 +104,8 @@ void KVStore::allreduce(const std::vector<Key>& keys, const std::vector<Values>&
           .ins = ins,
           .outs = outs,
           .options = options,
-          .waits = true})
+          .waits = true,
+          .called = "allreduce"})
       .wait();
 }
 
@@ -193,9 +118,19 @@ Pending KVStore::allreduce_for(std::chrono::nanoseconds limit, const std::vector
                             .ins = ins,
                             .outs = outs,
                             .options = options,
-                            .waits = true});
+                            .waits = true,
+                            .called = "allreduce"});
   pending.wait_for(limit);
   return pending;
+}
+
+Bound KVStore::bind(const Key& key, const Values& ins, const Values& outs, CallOptions options) {
+  return bind(std::vector<Key>{key}, {ins}, {outs}, options);
+}
+
+Bound KVStore::bind(const std::vector<Key>& keys, const std::vector<Values>& ins,
+                    const std::vector<Values>& outs, CallOptions options) {
+  return Bound(std::make_shared<BoundCall>(front_desk_, backend_, keys, ins, outs, options));
 }
 
 Pending KVStore::broadcast(const Key& key, const Values& values, int root_rank,
@@ -308,7 +243,7 @@ void KVStore::configure(const SettingCall& setting) {
   require(backend_->traits(), setting.method);
   if (setting.optimizer != nullptr) optimizer::check_names(*setting.optimizer);
   SettingCall now = setting;
-  now.after_tensors = front_desk_->has_moved_tensors;
+  now.after_tensors = front_desk_->has_moved_tensors();
   backend_->configure(now);
 }
 

@@ -94,7 +94,7 @@ LocalPlaces::Call::Call(LocalPlaces& places, const MethodCall& call)
   }
   if (kept_.empty()) return;
   enter();
-  follow_all(places.gpu_->gpu(), kept_, name(call.method));
+  follow_all(places.gpu_->gpu(), kept_, name(call));
 }
 
 void LocalPlaces::Call::enter() {
@@ -129,7 +129,7 @@ void LocalPlaces::Call::collect(const Key& key, const Values& values) {
 
 Error LocalPlaces::Call::named(const Error& error, const Key& key) const {
   return {error.code(),
-          fmt::format("{} of key {}: {}", name(call_.method), key.describe(), error.what()),
+          fmt::format("{} of key {}: {}", name(call_), key.describe(), error.what()),
           {.key = key}};
 }
 

@@ -38,7 +38,7 @@ void check_apart(const MethodCall& call, const MemoryRange& a, const MemoryRange
   throw Error(ErrorCode::invalid_argument,
               fmt::format("{} of key {}: {} overlap in memory, so one result would be lost; give "
                           "each output memory of its own",
-                          name(call.method), key.describe(), whose),
+                          name(call), key.describe(), whose),
               {.key = key});
 }
 
@@ -82,6 +82,24 @@ bool apart(const MemoryRange& a, const MemoryRange& b) {
   return a.end <= b.begin || b.end <= a.begin;
 }
 
+/// Whether no input lies between the first output and the last. Gradients and weights often lie in
+/// blocks of their own, so this is quick to find.
+bool are_apart(std::span<const Values> ins, std::span<const Values> outs,
+               const OverlapMemory& memory) {
+  if (memory.sorted.empty()) return true;
+  const MemoryRange all{memory.sorted.front().begin, memory.sorted.back().end, 0};
+  return ins.data() != outs.data() && apart(bounds_of(ins), all);
+}
+
+/// Whether the input must be copied, because an output that may be written earlier overlaps it.
+/// `own` are the outputs of its key.
+bool must_move(const MemoryRange& in, const Values& own, const OverlapMemory& memory,
+               std::ptrdiff_t place) {
+  if (in.begin == in.end) return false;
+  // Outputs do not overlap each other, so an input that lies in one overlaps no other.
+  return !lies_in(in, own, place) && in_the_way(in, memory.sorted, place);
+}
+
 Tensor copy_of(const Tensor& tensor) {
   // The memory is not zeroed, because every byte is written below.
   std::shared_ptr<std::byte[]> memory(new std::byte[tensor.bytes()]);
@@ -110,33 +128,38 @@ void sort_outputs(const MethodCall& call, OverlapMemory& memory) {
   }
 }
 
+bool has_overlapping_inputs(std::span<const Values> ins, std::span<const Values> outs,
+                            const OverlapMemory& memory) {
+  if (are_apart(ins, outs, memory)) return false;
+  for (std::size_t key = 0; key < ins.size(); ++key) {
+    const auto overlaps = [&](const Tensor& in) {
+      return must_move(range_of(in, key), outs[key], memory, 0);
+    };
+    if (std::any_of(ins[key].begin(), ins[key].end(), overlaps)) return true;
+  }
+  return false;
+}
+
 std::span<const Values> detach_overlapping_inputs(std::span<const Values> ins,
                                                   std::span<const Values> outs,
                                                   std::vector<Values>& detached,
                                                   const CopyOf& copy_of_gpu,
                                                   const OverlapMemory& memory,
                                                   std::span<const std::ptrdiff_t> places) {
-  if (memory.sorted.empty()) return ins;
-  // Gradients and weights often lie in blocks of their own. This case is quick to find.
-  const MemoryRange all{memory.sorted.front().begin, memory.sorted.back().end, 0};
-  if (ins.data() != outs.data() && apart(bounds_of(ins), all)) return ins;
+  if (are_apart(ins, outs, memory)) return ins;
   for (std::size_t key = 0; key < ins.size(); ++key) {
     const std::ptrdiff_t place = places.empty() ? 0 : places[key];
-    const auto must_move = [&](const Tensor& in) {
-      if (in.bytes() == 0) return false;
-      const MemoryRange range = range_of(in, key);
-      // Outputs do not overlap each other, so the input overlaps no further output.
-      if (lies_in(range, outs[key], place)) return false;
-      return in_the_way(range, memory.sorted, place);
+    const auto overlaps = [&](const Tensor& in) {
+      return must_move(range_of(in, key), outs[key], memory, place);
     };
-    if (std::none_of(ins[key].begin(), ins[key].end(), must_move)) continue;
+    if (std::none_of(ins[key].begin(), ins[key].end(), overlaps)) continue;
     if (ins.data() != detached.data()) {
       detached.assign(ins.begin(), ins.end());
       ins = detached;
     }
     std::vector<Tensor> tensors;
     for (const Tensor& in : ins[key]) {
-      if (!must_move(in)) {
+      if (!overlaps(in)) {
         tensors.push_back(in);
       } else {
         tensors.push_back(in.device().kind == Device::Kind::gpu ? copy_of_gpu(in) : copy_of(in));

@@ -32,6 +32,11 @@ using CopyOf = std::function<Tensor(const Tensor&)>;
 /// they lie in the same order as in the call before.
 void sort_outputs(const MethodCall& call, OverlapMemory& memory);
 
+/// Whether the next function would copy an input of a pushpull. `memory` has been filled by
+/// `sort_outputs` from `outs`.
+bool has_overlapping_inputs(std::span<const Values> ins, std::span<const Values> outs,
+                            const OverlapMemory& memory);
+
 /// Programs reuse arrays for several keys. So in one call the input of one key may overlap the
 /// output of another. This function replaces each such input by a copy, so that the outputs may be
 /// written in any order. Returns `ins` itself if nothing overlaps, and `detached` otherwise.

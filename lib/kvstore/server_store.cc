@@ -194,7 +194,7 @@ void ServerStore::end() {
 Pending ServerStore::submit(const MethodCall& call) {
   // KVStore itself waits for these calls after it has submitted them.
   if (call.method == Method::init || call.method == Method::row_sparse_pull) {
-    base::refuse_in_callback(name(call.method));
+    base::refuse_in_callback(name(call));
   }
   std::vector<ps::Task> tasks = tasks_of(call);
   const std::string first = tasks.front().describe();

@@ -27,7 +27,7 @@ class SingleStore : public Backend {
   Pending submit(const MethodCall& call) override {
     if (const auto calls = gpu_calls()) calls->poll();
     const base::Lock lock(mutex_);
-    if (closed_) refuse_closed(name(call.method));
+    if (closed_) refuse_closed(name(call));
     return exchange_alone(call, places_, counters_);
   }
   /// Nothing travels, so no setting changes anything.

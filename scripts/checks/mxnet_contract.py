@@ -111,7 +111,7 @@ LINES = {
         "a store saves its servers' states",
         "a store goes on, and other files are refused on every worker",
     ),
-    # Of MXNET_UPDATE_AGGREGATION_SIZE version 1.9.1 makes something for its store nccl alone.
+    # MXNet 1.9.1 heeds MXNET_UPDATE_AGGREGATION_SIZE only for its store nccl.
     "MXNET_UPDATE_ON_KVSTORE and MXNET_OPTIMIZER_AGGREGATION_SIZE are honoured": (
         "update_on_kvstore is false by itself, whatever the environment says",
         "optimizers may update several parameters at once",

@@ -86,7 +86,7 @@ int MPI_Iallgather(const void* mine, int count, MPI_Datatype type, void* all, in
   return call(socket, from, size, flags);
 }
 
-/// What posix_fallocate is where files may be large.
+/// On systems with large files, posix_fallocate has this name.
 [[gnu::visibility("default")]] int posix_fallocate64(int file, off64_t begin, off64_t bytes) {
   come_to(CreateStep::reserve);
   static const auto call = next("posix_fallocate64", &posix_fallocate64);

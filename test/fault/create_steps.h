@@ -3,7 +3,7 @@
 
 namespace fault {
 
-/// A step of `create`, named after the call in which the process stands there.
+/// A step of `create`. Its name is that of the call in which the process stands.
 enum class CreateStep {
   none,
   duplicate,  ///< MPI_Comm_idup, which the others call too

@@ -63,7 +63,7 @@ std::string store_type() {
   return type == nullptr ? "dist_sync_mpi" : type;
 }
 
-/// What is to go wrong in this process, and when.
+/// The failure of this process, and when it happens.
 struct Plan {
   std::string how;
   std::string call;
@@ -82,7 +82,7 @@ void use_up_descriptors() {
 }
 
 void go_wrong() {
-  // Until the others have come.
+  // Gives the other ranks time to come.
   if (plan.call == "Init") std::this_thread::sleep_for(500ms);
   fmt::print("rank {} (process {}) goes wrong: {}\n", own_rank(), ::getpid(), plan.how);
   std::fflush(stdout);
@@ -106,7 +106,8 @@ void before(std::string_view call) {
   if (plan.call == call && --plan.calls_left == 0) go_wrong();
 }
 
-/// Until others have come, or this rank's patience has ended for good.
+/// Creates the store. Tries again until the others have come, or until this rank's patience has
+/// ended.
 std::unique_ptr<KVStore> create() {
   for (;;) {
     try {

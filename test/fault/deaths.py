@@ -7,7 +7,7 @@ import sys
 
 from jobs import Job, mpirun
 
-# What a survivor's line says to be in flight when the rank goes wrong, as a pattern.
+# A pattern for the keys that a survivor's line lists as in flight when the rank goes wrong.
 NOTHING = r"no key is in flight on rank \d+"
 IN_MPI = "no key was in flight"
 CREATING = CLOSING = f"{IN_MPI}|{NOTHING}"
@@ -15,7 +15,7 @@ GRADIENT, WEIGHT, SHARES, REPLAYED = (rf"; in flight on rank \d+: .*'{key}'"
                                       for key in ("gradient", "weight", "shares", "replayed"))
 # The log's line, which the rank may have written when mpirun ends it, names keys alone.
 RECEIVING = rf"{NOTHING}; between two ranks: recv from rank \d+ with tag 0"
-# What is submitted may move while the rank dies.
+# Submitted tensors may move while the rank dies.
 STAGES = {"start": IN_MPI, "duplicate": CREATING, "compare": CREATING, "connect": CREATING, "reserve": CREATING,
           "second": CREATING, "idle": NOTHING, "late": GRADIENT, "submitted": f"{GRADIENT}|{WEIGHT}|{NOTHING}",
           "replayed": REPLAYED, "reading": GRADIENT, "writing": GRADIENT, "broadcast": WEIGHT, "exchanged": SHARES,
@@ -32,8 +32,8 @@ UNSEEN = (("stop", "duplicate"), ("stop", "compare"), ("stop", "second"), ("exit
 ORDERLY = ("exit0", "throw")
 OVER_WITHIN = 5.0
 CREATE_SECONDS, HEARTBEAT_SECONDS, KEY_SECONDS, THEN_OVER_WITHIN = 2.0, 2.0, 4.0, 3.0
-# Of the tries under mpirun, those in which it may end the survivors before one of them says a word: 10 of 198 in a
-# whole run, and what chance may add to that.
+# Under mpirun, some tries may end the survivors before one of them prints anything. This is the largest part of such
+# tries: 10 of 198 in a whole run, and an allowance for chance.
 MOST_EXCUSED = 0.1
 # How long a job may take to come to its stage; and how much longer than allowed it is watched.
 START_WITHIN, WATCHED_FOR = 60, 2
@@ -60,7 +60,8 @@ class Case:
         return set(range(self.ranks)) - {self.victim}
 
     def leaves(self):
-        """In order, and so nobody loses it. Beside a close nothing is in order any more but an exit with 0."""
+        """Whether the rank ends in order, so that no other rank loses it. While a store closes, only an exit with 0 is
+        orderly."""
         return self.how in ORDERLY and (self.stage, self.how) != ("closing", "throw")
 
     def names_it(self):
@@ -83,17 +84,18 @@ class Case:
         return rf"(key '\w+'|barrier|join|recv of [^:]*): rank {self.victim} has left"
 
     def on_host(self):
-        """How many ranks a machine has, where there are several."""
+        """The number of ranks of a machine, if there are several machines."""
         return int(self.runner.partition("x")[2])
 
     def misses_nobody(self, rank, line):
-        """What a rank of another machine can say that waits for MPI to start: all of its own have come."""
+        """Whether a rank of another machine can only say this while it waits for MPI to start: all its own ranks have
+        come."""
         return (self.stage == "start" and "x" in self.runner
                 and rank // self.on_host() != self.victim // self.on_host()
                 and called_create(self.on_host(), self.on_host()) in line)
 
     def ends_well(self):
-        """For that rank has done all there was to do."""
+        """Whether the job ends well, because that rank has done all its work."""
         return self.how == "exit0" and self.stage in ("close", "closing", "closed")
 
     def is_unseen(self):
@@ -107,7 +109,7 @@ class Case:
         return self.runner == "2x1" and self.how == "stop" and self.left_in_peace()
 
     def in_flight(self):
-        """What a survivor's line names. Those that idle go on before they know of a rank that is stopped."""
+        """The keys that a survivor's line names. Ranks that idle go on before they know of a rank that is stopped."""
         if self.leaves() or self.is_unseen() or self.ends_unseen():
             return ""
         if self.runner == "launcher" and self.stage in ("recv", "sending"):
@@ -164,7 +166,7 @@ class Harness:
         return Job(self.words(case, env), limit=START_WITHIN * self.slowness, limit_when_wrong=watched, **env)
 
     def judge(self, case, job):
-        """(what is not as it must be, whether that is for mpirun alone to answer)."""
+        """Returns (the problem, whether only mpirun has caused it)."""
         problem = ending_problem(case, job, self.slowness)
         if problem or case.ends_well():
             return problem, False
@@ -183,8 +185,8 @@ def ending_problem(case, job, slowness):
         return "a wrong sum, or a dead store that lives"
     if case.ends_well():
         return None if job.code == 0 else f"ended with {job.code} after an orderly end"
-    # A rank that ends with 0 when the others have all they waited for is a loss to nobody. mpirun alone wants each
-    # rank to finalise MPI.
+    # If a rank ends with 0 when the others have received everything, no rank loses it. Only mpirun wants each rank to
+    # finalise MPI.
     unharmed = case.runner == "launcher" and case.how == "vanish" and case.left_in_peace()
     if unharmed and finished(case, job, case.survivors()):
         return None
@@ -192,7 +194,7 @@ def ending_problem(case, job, slowness):
 
 
 def said_by_survivors(case, job):
-    """(rank, error that it logged, or what it caught)."""
+    """Yields (rank, the error that it logged or caught)."""
     speaks = re.compile(r"tutti\[rank (\d+)\] (?:error|critical): |\brank (\d+) caught ")
     for line in job.output.splitlines():
         found = speaks.search(line)
@@ -206,7 +208,8 @@ def finished(case, job, ranks):
 
 
 def naming_problem(case, job):
-    """Whether some survivor has said which rank it misses and what was in flight, and none blames another."""
+    """The problem if no survivor has said which rank it misses and what was in flight, or if one blames another rank.
+    """
     said = [line for _, line in said_by_survivors(case, job)]
     for line in said:
         lost = re.search(r"rank (\d+) is lost", line)
@@ -222,13 +225,14 @@ def naming_problem(case, job):
 
 
 def was_ended(rank, job):
-    """By mpirun, which ends all when one has gone wrong: to others that rank is lost, too."""
+    """Whether mpirun ended the rank. It ends all ranks when one has gone wrong, and to others that rank is lost, too.
+    """
     return bool(job.lines(rf"\brank {rank} was ended by SIGTERM"))
 
 
 def has_gone(rank, case, job):
-    """So that others lose it. Before mpirun ends all it wakes the stopped one, which then loses those that have ended
-    for it, and tells its machine."""
+    """Whether the rank has gone, so that others lose it. Before mpirun ends all ranks, it wakes the stopped one. That
+    rank then loses those that have ended because of it, and tells its machine."""
     knew = job.lines(rf"\brank {rank} caught peer_lost: rank {case.victim} is lost")
     told = job.lines(rf"tutti\[rank {case.victim}\] (error|critical): rank {rank} is lost")
     return bool(case.how == "stop" and knew and told) or was_ended(rank, job)
@@ -253,7 +257,7 @@ def launcher_problem(case, job, slowness):
             return f"rank {rank} did not end by itself"
     if case.how != "stop" and job.lines("launch.py: ending worker"):
         return "the launcher had to end a worker"
-    # In the thread beside a close nothing catches what is thrown.
+    # In the thread beside a close nothing catches the exception.
     status = WAYS["terminate" if (case.stage, case.how) == ("closing", "throw") else case.how]
     if status and case.how != "stop" and case.stage != "start":
         if not job.lines(rf"launch.py: worker {case.victim} on .* was the first to fail"):

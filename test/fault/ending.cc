@@ -73,7 +73,7 @@ int die_in_callback() {
   const Tensor tensor(&value, {}, DType::f32);
   std::this_thread::sleep_for(store->rank() * 300ms);
   const Pending pending = store->pushpull("key", tensor, tensor);
-  // Not called by this thread, which does not wait.
+  // This thread does not wait, so the callback does not run on it.
   pending.then([owner = std::move(store)](const std::exception_ptr&) {});
   std::this_thread::sleep_for(10s);
   return 0;
@@ -121,7 +121,7 @@ int run_out_while_leaving() {
   if (rank == 1) trapped.set([] { out_of_memory = true; });
   if (rank == 2) trapped.set([] { ::sleep(1); });
   store->pushpull("key", tensors, tensors);
-  // By now it has been planned, and stands still halfway.
+  // By now the tensor has been planned, and stands still halfway.
   std::this_thread::sleep_for(300ms);
   store.reset();
   say(rank, "closed its store");
@@ -130,7 +130,7 @@ int run_out_while_leaving() {
   return 0;
 }
 
-/// Of a store: tutti-watch watches MPI_Finalize.
+/// Whether a thread of a store runs. tutti-watch, which watches MPI_Finalize, does not count.
 bool tutti_thread_runs() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;

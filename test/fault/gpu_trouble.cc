@@ -54,7 +54,7 @@ void sum_on(KVStore& store, const Tensor& tensor) {
   say(store.rank(), "saw no error");
 }
 
-/// In the middle of copies, or of the launches of NCCL, of which the stand-in counts the sends.
+/// Waits for the middle of copies, or of the launches of NCCL, whose sends the stand-in counts.
 void wait_for_the_middle() {
   if (!has_own_gpu()) {
     std::this_thread::sleep_for(300ms);

@@ -132,7 +132,7 @@ int create_in_two_orders() {
   if (rank == 1) std::swap(groups[0], groups[1]);
   for (const auto& group : groups) {
     if (rank < 2 || group.size() == static_cast<std::size_t>(rank) + 1) try_over(rank, group);
-    // Else one that has given up might join the first attempt of another.
+    // Without this barrier, a rank that has given up might join the first attempt of another one.
     all->barrier();
   }
   return 0;
@@ -142,7 +142,7 @@ int differ() {
   const auto all = KVStore::create("dist_sync_mpi");
   const int rank = all->rank();
   if (rank < 3) try_over(rank, rank == 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2});
-  // As above.
+  // The barrier has the same reason as the one above.
   all->barrier();
   if (rank == 3) return 0;
   const auto store = over({0, 1, 2});
@@ -162,7 +162,7 @@ int create_first_over_two(const std::function<void()>& otherwise) {
   return 0;
 }
 
-/// Closed by nobody before main returns.
+/// Nobody closes these stores before main returns.
 std::vector<std::unique_ptr<KVStore>> global_stores;
 
 void open_pairs(int rank) {

@@ -1,4 +1,4 @@
-"""Runs jobs in which a rank goes wrong, and remembers what was said when."""
+"""Runs jobs in which a rank goes wrong, and remembers each line with its time."""
 import concurrent.futures
 import os
 import pathlib
@@ -57,7 +57,7 @@ class Job:
         return [line for line in self.output.splitlines() if re.search(pattern, line)]
 
     def _listen(self, process, deadline):
-        """Until the end of the output. False: it did not come in time."""
+        """Reads until the end of the output. Returns False if the end did not come in time."""
         with selectors.DefaultSelector() as events:
             events.register(process.stdout, selectors.EVENT_READ)
             while True:

@@ -14,7 +14,7 @@ OVER_WITHIN = 15.0 if SLOW else 5.0
 # The calls that a create makes on one node, as creating.cc names and counts them: (call, number).
 FIRST = [("Init", 1), ("idup", 1)]
 STEPS = [("create", 1), *(("gather", number) for number in range(1, 13)), ("send", 1), ("send", 2)]
-# Before which a rank still needs descriptors.
+# A rank still needs descriptors before these calls.
 NEEDS_FILES = [("gather", 3), ("gather", 6), ("gather", 7), ("gather", 8), ("gather", 10), ("send", 1), ("send", 2)]
 STATUS = {"kill": 137, "exit": 3}
 HEARTBEAT = 1.5
@@ -26,7 +26,8 @@ def launched(ranks, *words, grace=30):
 
 
 def with_a_late_rank(run):
-    """(job, what it says of a wait that is over): run(variables), with more patience where MPI's start took all."""
+    """Returns (job, the text of a wait that is over). Calls run(variables), with more patience if MPI's start took all
+    of it."""
     for seconds in (2, 4, 8) if SLOW else (0.5, 1, 2, 4):
         job = run({"TUTTI_CREATE_SECONDS": str(seconds), "LATE_MS": str(int(2400 * seconds))})
         if not job.lines("has waited .* in MPI_Init"):
@@ -77,8 +78,8 @@ class Creates(unittest.TestCase):
         each(self, [(3, "gather", 1), (1, "gather", 3), (0, "gather", 6), (3, "gather", 8)], self.dies_on_hosts)
 
     def dies_on_hosts(self, victim, call, number):
-        # So that mpirun leaves the survivors their time, as under the launcher. In some runs mpirun 4.1.4 crashes where
-        # it takes in Open MPI's own text about the peer that has gone, and ends the job: then it is tried again.
+        # With this option mpirun leaves the survivors their time, like the launcher. In some runs mpirun 4.1.4 crashes
+        # when it reads Open MPI's own text about the rank that has gone, and ends the job. Then the test tries again.
         for _ in range(5):
             job = Job([ON_HOSTS, "2x2", CREATING, str(victim), "exit", call, str(number)],
                       OMPI_MCA_orte_abort_on_non_zero_status="0")
@@ -161,7 +162,7 @@ class Creates(unittest.TestCase):
         each(self, cases, self.comes_late)
 
     def comes_late(self, ranks, victim, call, number):
-        # Whose wait for a store begun before ends with the next but one at the latest.
+        # The wait of such a rank for an earlier store ends with the next store but one at the latest.
         stores = 1 if call == "create" else 0
         words = mpirun(ranks, CREATING, victim, "late", call, number, stores)
         job, waited = with_a_late_rank(lambda variables: Job(words, **variables))

@@ -28,7 +28,7 @@ RANKS = 3
 COMES_MS, LAST_MS = 500, 1500
 # The last words of an mpirun that ends a job.
 MPIRUN_SAID = re.compile(r"\nmpirun (detected that one or more|noticed that process rank|has exited due to)")
-# (the exit code that the launcher tells, what it says of the victim)
+# (the exit code that the launcher reports, its text about the victim)
 WAYS = {"kill": (137, r"was ended by signal 9 \(SIGKILL\), exit code 137"), "exit": (3, "ended with exit code 3"),
         "leave": (0, "ended with exit code 0"), "throw": (134, r"was ended by signal 6 \(SIGABRT\), exit code 134")}
 
@@ -67,8 +67,8 @@ class Ends(unittest.TestCase):
                    PATH=f"{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}")
 
     def run_under_mpirun(self, *case):
-        """In one of eight runs, also of programs without tutti, mpirun 4.1.4 says which rank ended the job, its ranks
-        end, and it waits for itself for ever."""
+        """Runs the job again if mpirun hangs. In one of eight runs, even of programs without tutti, mpirun 4.1.4 says
+        which rank ended the job, its ranks end, and it waits for itself for ever."""
         for _ in range(4):
             try:
                 return self.run_case(*case)
@@ -139,7 +139,7 @@ class Ends(unittest.TestCase):
     def ends_on_hosts(self, lab, folder, mode, how, call, number):
         words = [sys.executable, LAUNCHER, "--mode", mode, "-H", f"{folder}/hosts", "-n", "2", "--env", "COMES_MS",
                  "--env", "LAST_MS", "--env", "STORE", CREATING, "1", how, call, str(number)]
-        # In some runs mpirun 4.1.4 crashes where it takes in Open MPI's own text about the peer that has gone.
+        # In some runs mpirun 4.1.4 crashes when it reads Open MPI's own text about the rank that has gone.
         for _ in range(5):
             job = Job(hosts.enter(lab.names[0], shlex.join(words)), COMES_MS=str(COMES_MS), LAST_MS="0",
                       STORE="dist_sync" if mode == "ps" else "dist_sync_mpi", DMLC_INTERFACE="eth0",

@@ -25,7 +25,7 @@ class Groups(unittest.TestCase):
             self.says(job, rf"rank {rank}: all: peer_lost, ranks 3: rank 3 is lost")
         for rank, store in ((0, "0-1"), (1, "0-1"), (1, "1-2"), (2, "1-2")):
             self.says(job, rf"rank {rank}: {store}: lives")
-        # In its store the rank is the second one; which rank of the job that is stands beside it.
+        # In its store the rank is the second one. The message adds which rank of the job that is.
         self.says(job, r"rank 2: 2-3: peer_lost, ranks 1: rank 1 is lost.*the job's ranks 2-3")
         # The log has the job's rank alone.
         self.assertFalse(job.lines(r"error: .*is lost.*is lost"), job)
@@ -39,11 +39,12 @@ class Groups(unittest.TestCase):
 
     @unittest.skipIf(NO_HOSTS, NO_HOSTS)
     def test_between_hosts_too(self):
-        """On 2x2 a store of the dead rank lies on one host and one on both, and so do stores that live on."""
+        """On 2x2 one store of the dead rank lies on one host and one on both. The same holds for stores that live on.
+        """
         for layout in ("2x2", "3+1"):
             with self.subTest(layout):
-                # So that mpirun leaves the survivors their time. In some runs mpirun 4.1.4 crashes where it takes in
-                # Open MPI's own text about the peer that has gone, and ends the job: then it is tried again.
+                # With this option mpirun leaves the survivors their time. In some runs mpirun 4.1.4 crashes when it
+                # reads Open MPI's own text about the rank that has gone, and ends the job. Then the test tries again.
                 for _ in range(5):
                     job = Job([ON_HOSTS, layout, GROUPED, "exit"], OMPI_MCA_orte_abort_on_non_zero_status="0")
                     if not job.lines(r"\(pmix_server_log_fn\+"):
@@ -59,7 +60,7 @@ class Groups(unittest.TestCase):
                            rf"(creates|has given up) {two}")
         self.says(job, rf"rank 1: timeout, ranks 0: waited 4 s .*, rank 1 creates {two}, rank 0 (creates|has given "
                        rf"up) {three}")
-        # Before it, in the log.
+        # This line comes before it in the log.
         self.says(job, rf"warning: waiting for other ranks to create their store for 2\.\d s: .*rank 0 creates {three}"
                        rf", .*rank 1 creates {two}.*in the same order")
         for rank in range(3):
@@ -74,7 +75,7 @@ class Groups(unittest.TestCase):
             self.says(job, rf"rank {rank}: timeout, ranks 0: waited 2 s .*, rank 0 (creates|has given up) {some}")
 
     def test_a_create_that_no_other_rank_came_to_is_the_reason_of_an_end_without_finalize(self):
-        # Without the job's folder no rank sees what the others create, and MPI is asked at once.
+        # Without the job's folder no rank sees which stores the others create, so the ranks ask MPI at once.
         job = Job(mpirun(3, "env", "PMIX_SERVER_TMPDIR=/nonexistent", GROUPED, "apart"), TUTTI_CREATE_SECONDS="2")
         self.assertNotEqual(job.code, 0, job)
         self.says(job, "error: a create that was given up has left a call of MPI open, .* without MPI_Finalize")

@@ -15,7 +15,7 @@ import forbidding
 
 LIMIT = 300
 TRAIN, LAUNCHER, SERVER = map(os.path.abspath, sys.argv[1:4])
-# What a process says once that goes on without pidfds.
+# The line that a process without pidfds prints once.
 WITHOUT = ("pidfd_open: Operation not permitted; perhaps a container's seccomp filter refuses it; let the filter "
            "allow pidfd_open")
 

@@ -13,7 +13,7 @@ VICTIM, ON_HOSTS, TIER = sys.argv[1:4]
 STOPPED_FOR = 1.5
 PATIENT = {"TUTTI_STALL_SECONDS": "0.4", "TUTTI_HEARTBEAT_SECONDS": "30"}
 IMPATIENT = {"TUTTI_STALL_SECONDS": "0.4", "TUTTI_HEARTBEAT_SECONDS": "2"}
-# What a line of another rank speaks of while the rank is stopped.
+# The words in another rank's line while the rank is stopped.
 WAITS = {"idle": "gradient", "late": "gradient", "submitted": "", "reading": "gradient",
          "writing": "gradient", "broadcast": "weight", "barrier": "barrier"}
 QUICK = [(2, 1, "idle"), (3, 0, "late"), (3, 2, "late"), (4, 1, "reading"), (5, 0, "writing"),

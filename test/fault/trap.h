@@ -10,10 +10,9 @@
 
 namespace fault {
 
-/// Floats (pages of them) whose second half can be a trap: the first thread that reads or writes
-/// there runs `act`, and goes on with what it was about to do when that returns. So a test can
-/// strike in the middle of moving a tensor, at the same place in every run. One at a time in a
-/// process.
+/// Floats (whole pages) whose second half can be a trap. The first thread that reads or writes
+/// there runs `act`, and then goes on. So a test can strike in the middle of moving a tensor, at
+/// the same place in every run. A process has one trap at a time.
 class TrappedFloats {
  public:
   explicit TrappedFloats(std::size_t count) : bytes_(count * sizeof(float)) {

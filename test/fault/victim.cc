@@ -52,10 +52,10 @@ constexpr int wrong_round = 3;
 constexpr int most_replays = 2000;
 /// Long enough for the others to wait where the stage wants them.
 constexpr auto head_start = 300ms;
-/// Of which the sums are exact in f32, and half a tensor is whole pages.
+/// The sums of this many elements are exact in f32, and half a tensor is whole pages.
 constexpr std::size_t elements = std::size_t{4} << 20;
 
-/// What one rank does wrong, and when. Nothing on the other ranks.
+/// The failure of one rank, and when it happens. The other ranks do nothing.
 class Wrong {
  public:
   Wrong(int victim, std::string how, std::string stage)
@@ -71,8 +71,8 @@ class Wrong {
     now();
   }
 
-  /// Goes wrong halfway through whatever moves these floats on another thread. That thread stands
-  /// still meanwhile, but not for ever: an orderly exit waits for it.
+  /// Lets the rank fail halfway through a call that moves these floats on another thread. That
+  /// thread stands still meanwhile, but not for ever, because an orderly exit waits for it.
   void halfway(fault::TrappedFloats& floats) const {
     floats.set([] {
       sprung = true;
@@ -130,7 +130,7 @@ class Job {
     std::this_thread::sleep_for(2 * head_start);
   }
 
-  /// Until the victim has seen that the rounds are repeated without a message to the coordinator.
+  /// Repeats rounds until the victim has seen that they need no message to the coordinator.
   void replay() {
     const Tensor tensor(in_.all().data(), {1000}, DType::f32);
     for (int i = 0; i < most_replays; ++i) {

@@ -25,7 +25,7 @@ void raise_by_default(int signal) {
   std::raise(signal);
 }
 
-/// Bounded, for the whole machine must not run out.
+/// The memory is limited, because the whole machine must not run out.
 void take_memory() {
   constexpr std::size_t mib = std::size_t{1} << 20;
   for (;;) {

@@ -20,7 +20,7 @@ void go_wrong(const std::string& how);
 /// Unwinds the stack, stores included, up to main.
 struct Unwinding {};
 
-/// From now on the process says so when a SIGTERM ends it.
+/// From now on the process prints a line when a SIGTERM ends it.
 void say_when_terminated();
 
 /// This process's rank, also before MPI is up.

@@ -11,14 +11,14 @@
 
 #include "tutti/error.h"
 
-/// What reads bytes that come from outside this process, for libFuzzer. Each program has some
+/// The decoders of bytes that come from outside this process, for libFuzzer. Each program has some
 /// decoders, and seeds, which are inputs that they accept.
 namespace tutti::fuzz {
 
 using Bytes = std::span<const std::byte>;
 
 struct Decoder {
-  /// True: it accepts the bytes. Whatever they are, it returns.
+  /// Returns true if it accepts the bytes. It returns for any bytes.
   bool (*decode)(Bytes bytes);
   /// It holds no more memory than in proportion to its input, and so much.
   std::size_t spare = std::size_t{1} << 20;
@@ -33,11 +33,11 @@ struct Seed {
 };
 std::vector<Seed> seeds();
 
-/// Says what is wrong and aborts, which libFuzzer notices.
+/// Prints what is wrong and aborts, which libFuzzer notices.
 [[noreturn]] void fail(const std::string& why);
 
-/// What `read` makes of the bytes; nothing where it refuses them, as it may, with one of these
-/// codes.
+/// The result of `read` for the bytes. Nothing if it refuses them with one of these codes, as it
+/// may.
 template <typename Read>
 auto accepted(const Read& read, std::initializer_list<ErrorCode> refusals = {ErrorCode::internal})
     -> std::optional<std::invoke_result_t<Read>> {
@@ -51,7 +51,7 @@ auto accepted(const Read& read, std::initializer_list<ErrorCode> refusals = {Err
   }
 }
 
-/// What is accepted as a message arrives as it was when it is sent on.
+/// If a message is accepted and sent on, it arrives unchanged.
 template <auto decode>
 bool read_message(Bytes bytes) {
   const auto message = accepted([&] { return decode(bytes); });

@@ -7,7 +7,7 @@ namespace {
 
 const runtime::Facts facts{{"version", "1"}, {"part_bytes", "auto"}};
 
-/// What another rank says of its options.
+/// Compares this rank's options with those that another rank sends.
 bool compare(Bytes bytes) {
   const std::string said(net::as_text(bytes));
   return accepted(

@@ -7,7 +7,7 @@
 
 namespace tutti::fuzz {
 
-/// For the files of a fuzzer's inputs, gone with its owner.
+/// A folder for the files of a fuzzer's inputs. It is removed with its owner.
 class Folder {
  public:
   Folder() {

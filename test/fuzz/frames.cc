@@ -89,7 +89,7 @@ Ends some_sockets() {
   return {base::Fd(ends[0]), base::Fd(ends[1])};
 }
 
-/// Takes what has been written, from where the kernel has it. Whole messages again, as one stream.
+/// Takes the written bytes from the kernel. Reads them again as whole messages of one stream.
 template <bool encrypts>
 std::optional<net::Bytes> taken_in(const Ends& ends) {
   ::shutdown(ends.here.get(), SHUT_WR);
@@ -108,7 +108,7 @@ std::optional<net::Bytes> taken_in(const Ends& ends) {
   });
 }
 
-/// What an authentic peer puts into frames. Each has its length in front, in one byte.
+/// The payloads that an authentic peer puts into frames. Each has its length in front, in one byte.
 template <bool encrypts>
 bool take_in(Bytes bytes) {
   constexpr std::size_t most_frames = 64;

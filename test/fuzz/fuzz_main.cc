@@ -20,7 +20,7 @@ void fail(const std::string& why) {
 
 namespace {
 
-/// What is held of the heap since decoding began, and the most that was.
+/// The bytes that are taken from the heap since decoding began, and the most that ever were.
 std::ptrdiff_t held = 0;
 std::ptrdiff_t most_held = 0;
 

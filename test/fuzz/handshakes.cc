@@ -56,7 +56,7 @@ net::Bytes listeners_words() {
   return words;
 }
 
-/// What does not fit the socket's buffer no handshake reads.
+/// Sends bytes. No handshake reads those that do not fit into the socket's buffer.
 void say(const Fd& socket, Bytes bytes) {
   static_cast<void>(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
   ::shutdown(socket.get(), SHUT_WR);

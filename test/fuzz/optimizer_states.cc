@@ -22,7 +22,7 @@ bool read(Bytes bytes) {
   return true;
 }
 
-/// Updates a value by what was loaded.
+/// Updates a value with the loaded state.
 bool update(Bytes bytes) {
   std::array<float, 1> value{1};
   std::array<float, 1> gradient{1};

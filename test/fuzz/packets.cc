@@ -1,4 +1,4 @@
-// Messages that are numbered, whatever packets arrive, and whatever becomes of packets.
+// Numbered messages over any packets, which may be lost, late or doubled.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -48,7 +48,7 @@ class Exchange {
     now_ += *rules.resend_after;
     ends_[from].resend(now_, to_peer_of(from));
   }
-  /// Another connection: what is on its way is lost.
+  /// Makes another connection. Packets on their way are lost.
   void connect() {
     for (auto& packets : on_their_way_) packets.clear();
     for (const std::size_t end : {0U, 1U}) ends_[end].resend_all(now_, to_peer_of(end));

@@ -1,4 +1,4 @@
-// What server and scheduler make of messages that verify, whoever says them and in whatever order.
+// A server and a scheduler get messages that verify, from any process and in any order.
 #include <algorithm>
 #include <array>
 
@@ -19,7 +19,7 @@ using namespace ps;
 constexpr int workers = 2;
 constexpr int most_servers = 2;
 constexpr std::size_t processes = workers + most_servers;
-/// Of the workers' processes: what the scheduler calls their connections.
+/// The numbers that the scheduler gives to the connections of workers' processes.
 constexpr std::size_t first_process = 100;
 
 /// A conversation: of each message who says it (1 byte), its length (2 bytes) and the message.
@@ -32,8 +32,8 @@ void add(net::Bytes& conversation, std::size_t who, const Message& message) {
   net::append(conversation, bytes);
 }
 
-/// Calls `receive` with who speaks and the message, and `lose` where that is refused, after which
-/// nothing more is heard of this process. True: all was accepted.
+/// Calls `receive` with the sender and the message. If that is refused, calls `lose`, and no
+/// further message of this process follows. Returns true if all messages were accepted.
 template <typename Receive, typename Lose>
 bool converse(Bytes bytes, std::size_t speakers, const Receive& receive, const Lose& lose) {
   std::array<bool, processes> is_lost{};
@@ -101,7 +101,7 @@ Contribution contribution(std::uint64_t sequence, Kind kind, Bytes data) {
   return {.sequence = sequence, .piece = piece, .kind = kind, .shape = {2}, .data = data};
 }
 
-/// What a worker asks of a server, in order.
+/// The requests that a worker sends to a server, in order.
 std::vector<ToServer> requests(std::size_t worker) {
   const Optimizer adam{"adam", {{"beta1", 0.5}}, {{"w", {.learning_rate = 2, .wd = 0}}}};
   static const auto state = packed(

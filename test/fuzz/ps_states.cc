@@ -1,4 +1,4 @@
-// What a server makes of its state, and of the files that have it, whatever is in them.
+// A server reads its state, and the files that have it, with any contents.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -87,8 +87,8 @@ void write(const StateFiles& files, const std::string& name, Bytes bytes) {
   write_state(files.disk(), name, [&] { return net::Bytes(bytes.begin(), bytes.end()); });
 }
 
-/// A checkpoint and the records of a journal, which are as a server writes them but for what is in
-/// them.
+/// Reads a checkpoint and the records of a journal. They have the form in which a server writes
+/// them, and any contents.
 bool read_image(Bytes bytes) {
   static const Folder folder;
   const StateFiles names(state_folder(folder.path()), head.rank, head.servers);
@@ -138,7 +138,7 @@ bool read_journal(Bytes bytes) {
       .has_value();
 }
 
-/// What an interrupted beginning has left.
+/// Reads the state that an interrupted beginning has left.
 bool read_prepared(Bytes bytes) {
   static const Folder folder;
   const StateFiles files(state_folder(folder.path()), head.rank, head.servers);
@@ -192,7 +192,7 @@ net::Bytes bytes_of(const Image& image) {
   return image_bytes(image.head, *image.table, deliveries);
 }
 
-/// With a request and a loss in its journal.
+/// The files of a state, with a request and a loss in the journal.
 net::Bytes files_of(const Image& image) {
   net::Bytes files;
   add_part(files, bytes_of(image));
@@ -208,7 +208,7 @@ net::Bytes files_of(const Image& image) {
   return files;
 }
 
-/// Of a value in two pieces.
+/// The states of two servers, with a value in two pieces.
 net::Bytes two_servers() {
   net::Bytes files;
   for (const std::uint32_t rank : {0U, 1U}) {

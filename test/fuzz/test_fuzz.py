@@ -28,7 +28,7 @@ class Fuzz(unittest.TestCase):
         subprocess.run([fuzzer, "seeds", self.folder / "seeds"], check=True)
 
     def run_fuzzer(self, *options):
-        """What it says, having found nothing."""
+        """Runs the fuzzer. Returns its output if it has found nothing."""
         limits = ("-timeout=30", "-rss_limit_mb=1024")
         run = subprocess.run([fuzzer, *options, *limits, f"-artifact_prefix={self.folder}/bad-", "-print_final_stats=1",
                               self.folder / "new", self.folder / "seeds", corpus], check=False,

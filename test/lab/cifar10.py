@@ -5,7 +5,7 @@ SIZE = 3 * 32 * 32
 
 
 def write_cifar10(folder, images):
-    """Random images, so many in each file, in the format of CIFAR-10's binary version."""
+    """Writes random images, this many in each file, in the format of CIFAR-10's binary version."""
     folder.mkdir()
     for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
         of_pixels = random.Random(1)

@@ -53,7 +53,7 @@ def changed(text, values):
 
 
 class Engine:
-    """What is set up and asked on the first host."""
+    """Sets Grid Engine up on the first host, and asks it there."""
 
     def __init__(self, lab, folder):
         self.lab, self.folder = lab, folder

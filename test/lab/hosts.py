@@ -20,8 +20,7 @@ MOST_HOSTS = 250
 # Seen: what one core pushes through two queues and the switch, TCP at both ends included.
 BITS_PER_CORE = 5e9
 UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
-# Of a full TCP segment: what the kernel counts of it, and what it takes on a wire, with preamble,
-# check sum and gap.
+# The size of a full TCP segment as the kernel counts it, and its size on a wire, with preamble, check sum and gap.
 COUNTED, ON_THE_WIRE = 1514, 1538
 # The queues' timers are late by about this much when all cores are busy: less, and the link idles
 # though there is something to send. More, and short messages pass unshaped.
@@ -30,14 +29,14 @@ BURST_SECONDS = 0.001
 LEAST_BURST = 68_000
 # How long a packet may wait at a port of the switch, where many may send to one.
 QUEUE_SECONDS = 0.02
-# For processes that are asked to end, until they are killed.
+# The time that processes have to end after they are asked, before they are killed.
 PATIENCE_SECONDS = 5
-# Of MPI's files for a job, by its host: folders of mpirun, and shared memory.
+# The files that MPI makes for a job, by its host: folders of mpirun, and shared memory.
 LEFT_BY_JOBS = ("ompi.{host}.*", "vader_segment.{host}.*")
 
 
 class Refused(Exception):
-    """What was asked for cannot be; says why."""
+    """The request cannot be met. The text says why."""
 
 
 def why_not():
@@ -46,13 +45,13 @@ def why_not():
         return "emulated hosts need root: network namespaces are made for them"
     if shutil.which("ip") is None or shutil.which("tc") is None:
         return "emulated hosts need iproute2; scripts/setup --tests installs it"
-    # In a chroot whose root is no mount point, for one, the kernel refuses.
+    # The kernel may refuse, for example in a chroot whose root is no mount point.
     probe = subprocess.run(["unshare", "--mount", "--net", "true"], stderr=subprocess.PIPE, text=True, check=False)
     return f"network namespaces cannot be entered here: {probe.stderr.strip()}" if probe.returncode else ""
 
 
 def burst(rate):
-    """Bytes, as the kernel counts them, that a link of so many bits a second lets pass at once when it has rested."""
+    """The bytes, as the kernel counts them, that a link with this many bits a second passes at once after a rest."""
     return max(LEAST_BURST, rate / 8 * COUNTED / ON_THE_WIRE * BURST_SECONDS)
 
 
@@ -68,7 +67,7 @@ def parse_rate(text):
 
 
 def run(command):
-    """What it said. It must succeed."""
+    """Runs a command, which must succeed, and returns its output."""
     done = subprocess.run(shlex.split(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           check=False)
     if done.returncode:
@@ -105,7 +104,7 @@ class Lab:
 
     @property
     def names(self):
-        """Of the hosts; their namespaces have the same ones."""
+        """The names of the hosts. Their namespaces have the same names."""
         return [self.naming.format(self.name, i) for i in range(len(self.ranks))]
 
     @property
@@ -117,7 +116,8 @@ class Lab:
         return f"{self.name}-switch"
 
     def check_names_are_free(self):
-        """For what is there already is someone else's, and not to be removed."""
+        """Checks that nothing has these names. Anything that has one belongs to somebody else, and must not be removed.
+        """
         taken = {line.split()[0] for line in run("ip netns list").splitlines()} & {*self.names, self.switch}
         if taken:
             raise Refused(f"there are network namespaces of this name: {', '.join(sorted(taken))}")
@@ -145,20 +145,20 @@ class Lab:
             # The machine's own may be one that probes or paces, and does not fill the link. The kernel lets
             # a namespace choose this one wherever it is.
             run(f"ip netns exec {name} sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control'")
-            # Else who comes after a program that has overrun the queues begins with as narrow a window.
+            # Without this, a program that follows one that has overrun the queues begins with a narrow window.
             run(f"ip netns exec {name} sh -c 'echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save'")
         run(f"ip -n {name} link set eth0 up")
         run(f"ip -n {self.switch} link set port{i} master bridge up")
 
     def _shape(self, namespace, device):
-        """What the device sends."""
+        """Shapes the traffic that the device sends."""
         rate = self.rate * COUNTED / ON_THE_WIRE
         limit = burst(self.rate) + max(LEAST_BURST, rate / 8 * QUEUE_SECONDS)
         run(f"tc -n {namespace} qdisc add dev {device} root tbf rate {rate:.0f}bit burst {burst(self.rate):.0f} "
             f"limit {limit:.0f}")
 
     def remove(self):
-        """All of it, also of what was made in part; with every process on its hosts."""
+        """Removes everything, even if only a part was made, and ends every process on the hosts."""
         self._end_processes()
         for name in [*self.names, self.switch]:
             subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
@@ -167,7 +167,7 @@ class Lab:
             remove_files_of_jobs(host)
 
     def processes(self):
-        """Ids of those that run on the hosts."""
+        """The ids of the processes that run on the hosts."""
         paths = map(pathlib.Path("/run/netns").joinpath, self.names)
         spaces = {path.stat().st_ino for path in paths if path.exists()}
         found = []
@@ -180,7 +180,7 @@ class Lab:
         return found
 
     def _end_processes(self):
-        # mpirun then ends its ranks, and removes what they have left.
+        # mpirun then ends its ranks, and removes their files.
         ask_to_end(self.processes())
         # Those that are being ended may start others a few times.
         for _ in range(20):
@@ -192,8 +192,8 @@ class Lab:
         raise Refused(f"processes on hosts of {self.name} do not end: {found}")
 
     def traffic(self):
-        """What each host's link has carried so far. A packet is what the kernel moves as one: up to
-        64 KB where TCP sends much."""
+        """The bytes and packets that each host's link has carried. A packet is what the kernel moves as one: up to 64
+        KB if TCP sends much."""
         rows = []
         for name in self.names:
             stats = json.loads(run(f"ip -n {name} -j -s link show eth0"))[0]["stats64"]
@@ -204,7 +204,7 @@ class Lab:
 
 
 def remove_files_of_jobs(host):
-    """What killed MPI jobs have left. No other host has this name."""
+    """Removes the files that killed MPI jobs have left. No other host has this name."""
     for folder in {tempfile.gettempdir(), "/dev/shm"}:
         for pattern in LEFT_BY_JOBS:
             for path in pathlib.Path(folder).glob(pattern.format(host=host)):

@@ -18,7 +18,7 @@ SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"
 
 
 def add_options(parser):
-    """What every command takes that runs a job."""
+    """Adds the options of every command that runs a job."""
     parser.add_argument("--map", choices=MAPPINGS, default="block",
                         help="ranks that follow each other on one host, or one on each host in turn (%(default)s)")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE",
@@ -40,7 +40,7 @@ def words(lab, args):
 
 
 def settings(lab):
-    """Variables for mpirun. Ranks that wait give way to others where there are more of them than cores."""
+    """The variables for mpirun. If there are more ranks than cores, ranks that wait yield to others."""
     crowded = sum(lab.ranks) > len(os.sched_getaffinity(0))
     return {"OMPI_MCA_mpi_yield_when_idle": str(int(crowded)), **SETTINGS}
 
@@ -68,7 +68,8 @@ def command(lab, args):
 def run(lab, args):
     """Returns mpirun's exit status."""
     before, start = lab.traffic(), time.monotonic()
-    # In a session of its own, for two signals, as from a terminal and from here, make mpirun give up on its ranks.
+    # mpirun runs in a session of its own. Two signals, one from a terminal and one from here, would make it give up on
+    # its ranks.
     with subprocess.Popen(command(lab, args), env=environment(lab), start_new_session=True) as job:
         try:
             status = job.wait()

@@ -26,12 +26,12 @@ def path_of(name):
 
 
 def hostfile_of(lab):
-    """For programs that want one, in Open MPI's format."""
+    """Writes a host file in Open MPI's format, for programs that want one."""
     return FOLDER / f"{lab.name}.hosts"
 
 
 def write(file, lab, kept):
-    """In one piece, which is as long either way: who reads meanwhile sees one or the other."""
+    """Writes the file in one piece. Both contents have the same length, so a reader sees one or the other."""
     os.pwrite(file, json.dumps({"kept": int(kept), **dataclasses.asdict(lab)}).encode(), 0)
 
 
@@ -52,8 +52,8 @@ def erase(lab):
 
 
 def settle(path, wait, kept_too=False):
-    """Removes the lab of a file that nobody locks, unless it is kept. Leaves one that is locked, or waits
-    for that to end. Returns whether nobody locked it."""
+    """Removes the lab of a file that nobody locks, unless it is kept. If the file is locked, leaves it, or waits for
+    the lock to end. Returns whether nobody locked it."""
     try:
         file = path.open()
     except FileNotFoundError:
@@ -83,7 +83,7 @@ def claim(lab):
     if not path.exists():
         lab.check_names_are_free()
     FOLDER.mkdir(exist_ok=True)
-    # It appears with its content and locked, for a file without an owner would be swept.
+    # The file appears with its content and locked, because a file without an owner would be removed.
     with tempfile.NamedTemporaryFile(dir=FOLDER) as draft:
         fcntl.flock(draft, fcntl.LOCK_EX)
         write(draft.fileno(), lab, kept=False)

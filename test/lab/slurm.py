@@ -64,7 +64,7 @@ def started(stack, words, folder):
 
 
 def await_node(folder):
-    """Slurm's own words where it does not come."""
+    """Waits for the node. If it does not come, shows Slurm's own text."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         done = subprocess.run(["sinfo", "--noheader", "--format=%t"], text=True, check=False, stdout=subprocess.PIPE,

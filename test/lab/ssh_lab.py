@@ -1,4 +1,4 @@
-"""What the tests of jobs over ssh share: hosts with a real sshd, and launchers on the first of them."""
+"""Code that the tests of jobs over ssh share: hosts with a real sshd, and launchers on the first of them."""
 import os
 import pathlib
 import shlex

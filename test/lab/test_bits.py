@@ -30,7 +30,7 @@ class Bits(unittest.TestCase):
         print(f"STORE_TEST_SEED={SEED}", flush=True)
 
     def said(self, layout, size, **env):
-        """What `size` ranks of a job's stores say of their sums."""
+        """The output of `size` ranks of a job's stores about their sums."""
         job = run_in(layout, BITS_TEST, limit=120, STORE_TEST_SEED=SEED,
                      STORE_TEST_EVERY="5" if TIER == "quick" else "1", **env)
         rows = [json.loads(line.removeprefix("bits ")) for line in job.lines("^bits ")]
@@ -45,7 +45,7 @@ class Bits(unittest.TestCase):
         return rows
 
     def check_traffic(self, layout, rows):
-        """As many bytes crossed between hosts as must have: by the store's count, and by the kernel's."""
+        """Checks that the right number of bytes crossed between hosts, by the store's count and by the kernel's."""
         reduced = rows[0]["reduced"]
         hosts = collections.defaultdict(list)
         for row in rows:
@@ -58,7 +58,7 @@ class Bits(unittest.TestCase):
             sent = max(row["sent_by_host"] for row in of_host)
             print(f"{layout}: {of_host[0]['host']} reduced {reduced} bytes; its ranks sent {said} to other "
                   f"hosts, its network device {sent}", flush=True)
-            # Its share of the sum of one vector at least, and what it reduced for the others.
+            # A host sends at least its share of the sum of one vector, and the part that it reduced for the others.
             self.assertGreaterEqual(said, reduced * (len(hosts) - 1) // len(hosts))
             self.assertGreaterEqual(sent, said)
 
@@ -88,7 +88,7 @@ class Bits(unittest.TestCase):
                 self.assertEqual(self.one(first, what), self.one(second, what))
 
     def test_a_store_over_some_ranks_sums_as_one_over_all_ranks_of_a_smaller_job(self):
-        """In the first on two hosts, each of which holds a whole branch."""
+        """The first store lies on two hosts, each of which holds a whole branch."""
         alone = {}
         groups = {"2x2": (0, 1, 3), "5": (1, 3, 4)} | ({"6": (0, 1, 3, 4, 5)} if TIER == "all" else {})
         for layout in possible(list(groups)):

@@ -31,7 +31,7 @@ def lab(command, *words, name=None):
 
 
 def remains(name):
-    """What there is of the labs whose names begin so: namespaces, files, and processes whose host is there."""
+    """The namespaces, files and processes of the labs whose names begin with this."""
     found = [path for folder in ("/run/netns", "/etc/netns", "/run/tutti-lab")
              for path in pathlib.Path(folder).glob(f"{name}*")]
     listed = subprocess.run(["ps", "-eo", "pid=,args="], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -91,8 +91,8 @@ class Lab(Case):
         return total, total / (max(one["end"] for one in seen) - min(one["start"] for one in seen))
 
     def share(self, pairs, enough):
-        """Of what a link is shaped to. Where others keep the processors busy it may take some tries to see
-        as much as a link can carry; none may show more."""
+        """The part of the shaped rate that was reached. If others keep the processors busy, it may take several tries
+        to see as much as a link can carry. No try may show more."""
         best = 0
         for _ in range(4):
             share = self.streams(pairs, 2)[1] / BYTES_PER_SECOND
@@ -164,7 +164,7 @@ class Ends(Case):
     name = f"test{os.getpid()}b"
 
     def started(self, *words):
-        # An own group, for a shell's signals go to all of it.
+        # The process has a group of its own, because a shell's signals go to the whole group.
         process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
@@ -185,7 +185,7 @@ class Ends(Case):
 
     @contextlib.contextmanager
     def locked(self):
-        """As by another command that looks whether the lab has an owner."""
+        """Locks the file, like another command that looks whether the lab has an owner."""
         with open(f"/run/tutti-lab/{self.name}.json", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

@@ -12,13 +12,13 @@ from layouts import main, possible, run_in
 from on_hosts import ranks_of
 
 PACKETS_JOB = sys.argv[1]
-MPI_PORTS = (20000, 20999)  # outside of those that the kernel gives away
+MPI_PORTS = (20000, 20999)  # outside of the ports that the kernel gives to programs
 LAYOUTS = ["2x1", "4x1"]
 
 
 class Packets(unittest.TestCase):
     def rows(self, layout, steps, replay):
-        """What each rank counted, by rank; and the first ranks of other hosts than rank 0's."""
+        """The counts of each rank, by rank, and the first ranks of the hosts other than rank 0's."""
         job = run_in(layout, PACKETS_JOB, steps, *MPI_PORTS, limit=140, TUTTI_REPLAY=replay,
                      OMPI_MCA_btl_tcp_port_min_v4=str(MPI_PORTS[0]),
                      OMPI_MCA_btl_tcp_port_range_v4=str(MPI_PORTS[1] - MPI_PORTS[0] + 1))
@@ -29,7 +29,7 @@ class Packets(unittest.TestCase):
         self.assertEqual({row["nodes"] for row in rows}, {len(ranks)}, job)
         for row in rows:
             print(f"{layout}, replay {replay}, {steps} steps: {row}", flush=True)
-        # Rank 0 has a link to the first rank of each other host, and nobody has others.
+        # Rank 0 has a link to the first rank of each other host. There are no other links.
         leaders = [sum(ranks[:host]) for host in range(1, len(ranks))]
         links = {0: len(leaders), **dict.fromkeys(leaders, 1)}
         self.assertEqual([row["connections"] for row in rows], [links.get(rank, 0) for rank in range(len(rows))], job)

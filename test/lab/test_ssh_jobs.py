@@ -23,7 +23,7 @@ SERVER, TRAIN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])  #
 
 
 def of_process(pid, what):
-    """What /proc says of the process; nothing where it has ended, as those do that the launcher runs for a moment."""
+    """The text of /proc about the process. Nothing if it has ended, like those that the launcher runs for a moment."""
     try:
         return pathlib.Path("/proc", str(pid), what).read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -46,7 +46,7 @@ class Trace:
                 self.slices[event["pid"] - 1][rows[event["pid"], event["tid"]]].append(event)
 
     def of_key(self, rank, key, *categories):
-        """Slices of a key's calls, those of parts that go ahead included."""
+        """The slices of a key's calls, including those of parts that go ahead."""
         return sorted((s for name, slices in self.slices[rank].items() for s in slices
                        if (name == key or name.startswith(f"{key} (")) and s["cat"] in categories),
                       key=lambda s: s["ts"])
@@ -70,7 +70,8 @@ class Timeline(unittest.TestCase):
         run_in(layout, TIMELINE_JOB, *how, limit=120, TUTTI_TIMELINE=self.path, **env)
 
     def nothing_straddles(self, slices, where):
-        """On a row slices lie one after the other or within one another, to the nanosecond: viewers drop others."""
+        """Checks that slices on a row lie one after the other or within one another, to the nanosecond. Viewers drop
+        others."""
         open_ends = []
         for each in slices:
             while open_ends and open_ends[-1] <= each["ts"]:
@@ -124,7 +125,7 @@ class Timeline(unittest.TestCase):
                 self.assertGreaterEqual(stage["ts"], closed[batch] - 0.003)
 
     def check_gates(self, trace):
-        """No gate closes on one rank before another has come to it, as far as clocks can tell."""
+        """Checks that no gate closes on one rank before another has come to it, within the error of the clocks."""
         gates = {rank: {s["args"]["batch"]: s for s in rows["gates"] if s["cat"] == "gates"}
                  for rank, rows in trace.slices.items()}
         self.assertGreater(len(gates[0]), ROUNDS)
@@ -144,7 +145,7 @@ class Timeline(unittest.TestCase):
         for rank, about in trace.about.items():
             self.assertEqual(trace.names[rank], f"rank {rank} on {about['host']}")
             self.assertEqual(about["events_left_out"], 0)
-            # Emulated hosts have one clock: what was found must be wrong by less than it claims.
+            # Emulated hosts have one clock, so the measured drift must be smaller than the claimed error.
             for drift in about["clock_drift_us"]:
                 self.assertLessEqual(abs(about["clock_offset_us"] + drift), about["clock_error_us"] + 0.01)
             for name, slices in trace.slices[rank].items():
@@ -205,7 +206,7 @@ class Timeline(unittest.TestCase):
         self.assertEqual(sorted(Trace(self.path).about), [0, 2])
 
     def test_a_lost_rank_leaves_the_others_parts(self):
-        # Without this mpirun ends the others as soon as it notices, perhaps before they say anything.
+        # Without this option mpirun ends the other ranks as soon as it notices, perhaps before they print anything.
         job = Job(["mpirun", "--enable-recovery", "-n", "3", TIMELINE_JOB, "loss"], TUTTI_TIMELINE=self.path)
         for rank in range(2):
             self.assertIn(f"the timeline stays in parts; this rank's is {self.path}.{rank}.part", job.output)

@@ -12,7 +12,7 @@ TRAIN = [sys.argv[1], "--kv-store", "dist_sync_mpi", "--network", "lenet", "--ep
 
 class Training(unittest.TestCase):
     def weights(self, layout):
-        # As many threads everywhere: how layers are summed depends on them.
+        # The number of threads is the same everywhere, because the sums of layers depend on it.
         job = run_in(layout, *TRAIN, OMP_NUM_THREADS="1")
         hashes = [line.split()[-1] for line in job.lines("weights sha256")]
         self.assertEqual(len(hashes), 4, job)

@@ -13,7 +13,7 @@ using Catch::Contains;
 
 namespace {
 
-/// By sender and then by receiver.
+/// The numbers of elements, ordered by sender and then by receiver.
 using Counts = std::vector<std::size_t>;
 
 /// Element `i` of the share that `from` sends `to`.
@@ -87,7 +87,8 @@ Counts draw_counts(int ranks, std::size_t most, std::mt19937_64& random) {
 /// The eager limit of up to four ranks that run at once.
 constexpr std::size_t eager_bytes = std::size_t{256} << 10;
 
-/// One rank sends so many elements, the others at most half as many; the same on all ranks.
+/// One rank sends this many elements, and the others at most half as many. The result is the same
+/// on all ranks.
 Counts draw_counts_of(int ranks, std::size_t sent, std::mt19937_64& random) {
   const auto n = static_cast<std::size_t>(ranks);
   Counts counts = draw_counts(ranks, sent / n / 2, random);
@@ -279,7 +280,7 @@ TEST_CASE("between nodes what an all_to_all sends is what the matrix says, and n
   const std::uint64_t before = store->counters().bytes_between_nodes;
   trial.call().wait();
   const std::uint64_t after = store->counters().bytes_between_nodes;
-  // Each rank counts those of its node.
+  // Each rank counts the pairs of its node.
   const std::int64_t pairs_inside = sum(store->local_size());
   CHECK(sum(static_cast<std::int64_t>(after - before)) ==
         (static_cast<std::int64_t>(n * n) - pairs_inside) *

@@ -1,5 +1,5 @@
-// malloc and its kin, counted. A definition in the program goes before the C library's for every
-// shared library of the process; operator new comes through it.
+// Counts calls of malloc and the functions related to it. A definition in the program precedes the
+// C library's for every shared library of the process. operator new calls malloc.
 #include "allocation_count.h"
 
 #include <execinfo.h>

@@ -1,15 +1,16 @@
 #pragma once
 #include <cstdint>
 
-/// Counts what this process asks malloc and its kin for, on any thread, tutti and MPI included. The
-/// program that links it must not be built with a sanitizer, which replaces malloc itself.
+/// Counts the memory that this process requests from malloc and related functions, on any thread,
+/// including tutti and MPI. A program that links this must not be built with a sanitizer, because
+/// the sanitizer replaces malloc itself.
 namespace allocation_count {
 
 /// Since the start of the process.
 std::uint64_t total();
 
-/// While one lives, the call stack of each allocation is written to stderr; for whoever looks for
-/// what allocates.
+/// As long as one lives, the call stack of each allocation is written to stderr. This helps to find
+/// the code that allocates.
 class Trace {
  public:
   Trace();

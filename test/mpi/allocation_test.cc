@@ -1,4 +1,4 @@
-// What the store takes from the heap while the same calls are made again and again.
+// Tests how much the store takes from the heap while the same calls are made again and again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,9 +66,10 @@ Stretch measure(tutti::KVStore& store, const Call& step, int count) {
   return stretch;
 }
 
-/// What the ranks take from the heap over `count` replayed steps. It is measured again where a rank
-/// of a busy machine asked the coordinator in between, and where some memory still found its size,
-/// which depends on who meets whom; what a step takes each time stays.
+/// The memory that the ranks take from the heap over `count` replayed steps. The measurement is
+/// repeated if a rank of a busy machine asked the coordinator in between, or if some memory still
+/// found its size, which depends on which ranks meet. The memory that a step takes each time
+/// remains in the result.
 template <typename Call>
 std::int64_t allocations(tutti::KVStore& store, const Key& key, const Call& step,
                          int count = steps) {

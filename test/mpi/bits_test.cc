@@ -28,7 +28,7 @@ namespace {
 /// Replay begins after two equal ones.
 constexpr std::uint64_t rounds = 4;
 
-/// Of the stores; empty: all of the job's.
+/// The ranks that have the stores. Empty: all ranks of the job.
 std::vector<int> ranks_asked_for() {
   const char* const given = std::getenv("STORE_TEST_RANKS");
   std::istringstream text(given != nullptr ? given : "");
@@ -144,7 +144,7 @@ std::uint64_t bytes_sent_by_host() {
     if (colon == std::string::npos || line.find(" lo:") != std::string::npos) continue;
     std::istringstream numbers(line.substr(colon + 1));
     std::uint64_t number = 0;
-    // The ninth is what was sent.
+    // The ninth number is the number of bytes sent.
     for (int i = 0; i < 9; ++i) numbers >> number;
     sent += number;
   }
@@ -179,7 +179,7 @@ void run(const Variant& variant, std::uint64_t seed, std::mt19937_64& own, Outco
   outcome.nodes = counters.nodes;
   outcome.fewest_batches = std::min(outcome.fewest_batches, counters.batches);
   outcome.most_batches = std::max(outcome.most_batches, counters.batches);
-  // A tensor in one batch each, but for what is cut.
+  // Each tensor is in one batch, unless it is cut.
   if (variant.fusion_bytes == 0) CHECK(counters.batches >= counters.tensors_reduced);
   if (variant.fusion_bytes == 0 && variant.part_bytes == 0) {
     CHECK(counters.batches == counters.tensors_reduced);

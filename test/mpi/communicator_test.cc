@@ -34,7 +34,7 @@ void start() {
   static const Mpi mpi;
 }
 
-/// Lets MPI do what it still can, until the late rank has come and gone.
+/// Lets MPI do its remaining work until the late rank has come and gone.
 void progress() {
   for (int i = 0; i < 200; ++i) {
     int there = 0;

@@ -1,4 +1,4 @@
-// What can go wrong while a store is made: every rank throws, and the next store works.
+// Errors while a store is made: every rank throws, and the next store works.
 #include <fmt/format.h>
 #include <unistd.h>
 

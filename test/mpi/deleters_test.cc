@@ -65,7 +65,7 @@ TEST_CASE("when a call is done its tensors' deleters have run, and may have call
     const Pending first = pushpull(*store, "first", caller.make());
     Pending second;
     {
-      // A thread that submits may move what was submitted before.
+      // A thread that submits may move tensors that were submitted before.
       const std::lock_guard held(caller.lock);
       second = pushpull(*store, "second", Tensor(&other, {}, DType::f32));
     }
@@ -85,7 +85,8 @@ TEST_CASE("a deleter may take a lock that a thread holds while it waits for anot
     Caller caller(*store);
     float other = 1;
     const Pending first = pushpull(*store, "first", caller.make());
-    // Not before: where the call is done at once, this thread is the last that has the tensor.
+    // The lock is taken only here. If the call is done at once, this thread is the last one that
+    // has the tensor.
     std::unique_lock held(caller.lock);
     std::thread waiter([&] { first.wait(); });
     caller.begun.wait(false);

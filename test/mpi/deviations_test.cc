@@ -29,7 +29,7 @@ enum class What : std::uint8_t {
 };
 constexpr int whats = 10;
 
-/// What ranks agree on for a step.
+/// The facts on which the ranks agree for one step.
 struct Step {
   What what = What::nothing;
   int who = 0;  ///< the rank that deviates where one does, as often all do
@@ -52,7 +52,7 @@ Step random_step(std::mt19937_64& shared, int number, int ranks, std::size_t key
   return step;
 }
 
-/// What ranks agree on for all steps.
+/// The facts on which the ranks agree for all steps.
 struct Work {
   std::vector<std::size_t> counts;
   ReduceOp op = ReduceOp::sum;

@@ -131,7 +131,7 @@ int nccl_calls(const char* function) {
 
 /// Sums until all ranks have launched sums of NCCL. False if that takes too long.
 bool sums_by_launches(KVStore& store) {
-  // With one launch the ranks connect.
+  // The ranks connect by one launch.
   const int connected = nccl_calls("ncclSend") + store.num_workers() - 1;
   const Item item{DType::f32, ReduceOp::sum, 1'000'001};
   const OnDevice in(item.input(1, store.rank()));
@@ -309,8 +309,8 @@ TEST_CASE("memory that is not where the tensor says it is is refused by name") {
   check_alive(*store);
 }
 
-// With slow copies (STANDIN_GPU sets their delay), what is not ordered by the streams is too early.
-// The key is used again though no thread has waited for its last call.
+// The copies are slow (STANDIN_GPU sets their delay). So a copy that the streams do not order comes
+// too early. The key is used again although no thread has waited for its last call.
 TEST_CASE("inputs are read behind the work in their stream, and a stream waits for the results",
           "[streams]") {
   const auto store = make_store();

@@ -18,8 +18,9 @@ using tutti::collective::Tuning;
 
 namespace {
 
-/// By rank the lowest rank on its node: pairs and single ones; the last node with one more or less;
-/// the first with two, which of five and more ranks makes a tree over nodes of its own.
+/// Placements, by rank the lowest rank on its node: pairs and single ranks; the last node with one
+/// rank more or less; the first node with two ranks, which needs a tree of its own over nodes from
+/// five ranks on.
 std::vector<std::vector<int>> placements(int ranks) {
   std::vector<int> alone;
   std::vector<int> pairs;
@@ -49,7 +50,7 @@ unsigned seeds() {
   return given != nullptr ? static_cast<unsigned>(std::atoi(given)) : 4;
 }
 
-/// Everybody's failures, by rank: empty where there is none.
+/// Checks the failures of all ranks, by rank. A rank without a failure has an empty text.
 void check_together(const std::string& failure, const tutti::mpi::Communicator& world) {
   const auto failures = world.all_gather(failure, std::chrono::seconds(60), "the other ranks");
   for (const std::string& one : failures) {
@@ -91,7 +92,7 @@ Played play(const std::vector<int>& leader_of, unsigned seed) {
   return played;
 }
 
-/// The average of `count` times 40000 on every rank, of which 16 bits do not hold the sum of two.
+/// The average of `count` times 40000 on every rank. 16 bits do not hold the sum of two of these.
 std::string average_large(Member& member, CollectiveKind kind, std::size_t count, bool in_arena,
                           std::uint64_t number) {
   constexpr std::uint16_t large = 0x78E2;  // 40000 in f16
@@ -154,7 +155,7 @@ TEST_CASE("batches that move at once between nodes each give the serial sum's bi
       early += played.started_early;
       behind_small += played.behind_small;
     }
-    // Of 40 batches half are allreduces. Inside one node none overlaps another.
+    // Half of the 40 batches are allreduces. Inside one node no batch overlaps another.
     const bool one_node = leader_of == std::vector<int>(leader_of.size(), 0);
     CHECK((one_node || early > seeds()));
     CHECK((one_node ? behind_small == 0 : behind_small > 0));

@@ -64,7 +64,7 @@ Bytes fill(std::size_t count, std::uint64_t seed, int fraction_bits, int bias) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// What a rank contributes to a key; every rank can tell.
+/// The contribution of a rank to a key. Every rank can compute it.
 inline Bytes contribution(std::uint64_t seed, int rank, std::size_t key, const Item& item) {
   const std::uint64_t own = mixed(seed ^ mixed(static_cast<std::uint64_t>(rank) * 1000 + key + 1));
   switch (item.dtype) {
@@ -108,7 +108,7 @@ inline bool is_wide(const Item& item) {
   return size_of(item.dtype) >= sizeof(float);
 }
 
-/// Of the 32 and 64 bit results, or of the 16 bit ones.
+/// A hash of the results with 32 and 64 bits, or of those with 16 bits.
 inline std::string hash(const std::vector<Bytes>& results, bool wide) {
   crypto_hash_sha256_state state;
   crypto_hash_sha256_init(&state);
@@ -125,7 +125,7 @@ inline std::string hash(const std::vector<Bytes>& results, bool wide) {
   return text;
 }
 
-/// Of the wide sums as a tree gives them.
+/// The hash of the wide sums as a tree computes them.
 inline std::string expected_hash(std::uint64_t seed, int ranks, const Split& split) {
   const std::vector<Item> all = items();
   std::vector<Bytes> sums(all.size());

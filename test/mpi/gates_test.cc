@@ -1,5 +1,5 @@
-// Gates between nodes that are made up, under mpirun: what they carry arrives whichever way a gate
-// ends, and nothing of a gate that did not close.
+// Gates between made-up nodes, under mpirun. The data of a gate arrive however the gate ends. If a
+// gate does not close, none of its data arrive.
 #include <catch2/catch.hpp>
 #include <random>
 #include <vector>
@@ -15,7 +15,7 @@ using tutti::DType;
 
 namespace {
 
-/// What a batch is; the same on all ranks.
+/// The facts about a batch. They are the same on all ranks.
 struct Plan {
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
@@ -24,7 +24,7 @@ struct Plan {
   int root = 0;
   int salt = 0;
 
-  /// Some way that a gate carries things, or of what it does not carry.
+  /// A random batch. A gate carries its data in some way, or does not carry them.
   static Plan random(std::mt19937_64& random, int ranks);
   int contribution(int rank, std::size_t i) const {
     return (rank + 1) * static_cast<int>((static_cast<std::size_t>(salt) + i) % 7);
@@ -167,7 +167,7 @@ TEST_CASE("what a gate carries arrives though the coordinator closes it on some 
         for (std::uint64_t looks = own() % 30; !closed && looks > 0; --looks) {
           closed = member.engine().poll_gate(epoch, number);
         }
-        // As when the coordinator lets them go on.
+        // The coordinator does the same when it lets the ranks go on.
         ++epoch;
       }
       finish(member, call);

@@ -1,5 +1,5 @@
-// What a store over some ranks costs while it is open and idle: processor time, threads, bytes; run
-// under mpirun. A rank has sixteen of them at once.
+// The cost of a store over some ranks while it is open and idle: processor time, threads, bytes;
+// run under mpirun. A rank has sixteen of them at the same time.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -45,7 +45,7 @@ Stores stores_over_first(int size) {
   return stores;
 }
 
-/// Of this process, that tutti has started.
+/// The threads of this process that tutti has started.
 std::size_t threads() {
   std::size_t count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -56,7 +56,8 @@ std::size_t threads() {
   return count;
 }
 
-/// Bytes of this process that are in memory, of shared memory what it has touched.
+/// The bytes of this process that are in memory. Of shared memory, only pages that it has touched
+/// count.
 std::uint64_t resident() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t all = 0;
@@ -89,7 +90,7 @@ TEST_CASE("sixteen idle groups use no processor time, and no thread of theirs po
   constexpr std::int64_t most_wakeups = 8 * groups;
   const Stores stores = stores_over_first(std::min(place().size, 4));
   if (stores.empty()) return;
-  // What was used a moment ago may still be warm.
+  // Memory that was used a moment ago may still be in use.
   std::this_thread::sleep_for(200ms);
   const Use before = use();
   std::this_thread::sleep_for(nap);

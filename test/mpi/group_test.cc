@@ -18,8 +18,9 @@ using collective::Tuning;
 
 namespace {
 
-/// By rank the lowest rank on its node: pairs and single ones; halves; the last node with one more
-/// or less; the first with two, which of five and more ranks makes a tree over nodes of its own.
+/// Placements, by rank the lowest rank on its node: pairs and single ranks; halves; the last node
+/// with one rank more or less; the first node with two ranks, which needs a tree of its own over
+/// nodes from five ranks on.
 std::vector<std::vector<int>> placements(int ranks) {
   std::vector<int> pairs;
   std::vector<int> halves;

@@ -1,5 +1,5 @@
-// Stores over some of the job's ranks. Every rank runs the same cases in the same order; those that
-// are in no group of a case go on to the next one.
+// Stores over some of the job's ranks. Every rank runs the same cases in the same order. A rank
+// that is in no group of a case goes on to the next case.
 #include <algorithm>
 #include <set>
 
@@ -156,7 +156,8 @@ TEST_CASE("sixteen groups move data at once, from a thread each") {
   const int half = (place().size + 1) / 2;
   std::vector<std::pair<std::vector<int>, std::unique_ptr<KVStore>>> stores;
   for (int group = 0; group < 16; ++group) {
-    // As many ranks each, side by side around a ring, so that each group shares ranks with others.
+    // Each group has the same number of ranks, side by side around a ring, and so shares ranks with
+    // other groups.
     std::vector<int> ranks;
     for (int i = 0; i < std::max(2, half); ++i) ranks.push_back((group + i) % place().size);
     if (has(ranks, place().rank)) stores.emplace_back(ranks, over(ranks));

@@ -1,5 +1,5 @@
-// Keys are the program's, and a program may take them from anywhere: whatever they hold, errors and
-// log lines name them, stay one line each, and get to their reason.
+// Keys belong to the program, which may take them from anywhere. With any key, errors and log lines
+// name the key, are one line each, and contain their reason.
 #include "../unit/base/stderr_of.h"
 #include "store_fixture.h"
 
@@ -46,7 +46,7 @@ void check_error(const Error& error, ErrorCode code, const std::string& shown,
   CHECK(text.size() < longest_error);
 }
 
-/// The last rank's differs from the others'.
+/// A tensor whose shape differs on the last rank.
 Tensor unlike(std::vector<float>& data, const KVStore& store) {
   const bool odd = store.rank() == store.num_workers() - 1;
   return {data.data(), odd ? Shape{3, 2} : Shape{2, 3}, DType::f32};

@@ -50,7 +50,7 @@ std::size_t wrong_in(tutti::KVStore& store, const tutti::Tensor& tensor) {
 
 int main() {
   using namespace tutti;
-  // In one batch, however large.
+  // The tensor moves in one batch, although it is large.
   Options uncut = Options::from_env();
   uncut.part_bytes = 0;
   const auto store = KVStore::create("dist_sync_mpi", uncut);

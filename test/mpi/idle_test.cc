@@ -1,4 +1,4 @@
-// What a store costs when nothing happens; run under mpirun. All threads of a process count.
+// The cost of a store when nothing happens; run under mpirun. All threads of a process count.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -65,7 +65,7 @@ class Steps {
     }
   }
 
-  /// Waits for what was submitted; whether the sums are right.
+  /// Waits for the submitted tensors. Returns whether their sums are right.
   bool finish() {
     for (const Pending& pending : pendings_) pending.wait();
     const auto ranks = static_cast<float>(store_.num_workers());

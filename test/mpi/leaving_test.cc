@@ -15,23 +15,25 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Not rank 0, which leaves last.
+/// The leaver is not rank 0, because rank 0 leaves last.
 constexpr int leaver = 1;
 /// Longer than closing a store takes.
 constexpr auto held_for = 400ms;
-/// Floats: what travels with a gate, what MPI sends at once, what it does not, and several parts.
+/// Numbers of floats: a tensor that travels with a gate, one that MPI sends at once, one that it
+/// does not, and one of several parts.
 constexpr std::size_t sizes[] = {2000, 10'000, 100'000, 1'000'000};
 
 enum class Verb : std::uint8_t { broadcast, pushpull };
 
-/// How the others tell a rank that may not call MPI that they have what they wait for.
+/// The means by which the other ranks tell a rank that may not call MPI that they have received
+/// everything.
 class Receipts {
  public:
   Receipts(std::uint64_t job, const std::string& what)
       : name_(fmt::format("tutti-{:x}-{}", job, what)) {}
 
   void give(int rank) const { std::ofstream(path(rank)) << "received\n"; }
-  /// In vain: false, after a while.
+  /// Returns false after a while if nothing comes.
   bool await_from(int rank) const {
     const auto end = std::chrono::steady_clock::now() + 10s;
     while (!std::filesystem::exists(path(rank))) {
@@ -40,7 +42,7 @@ class Receipts {
     }
     return true;
   }
-  /// From all other ranks.
+  /// Waits for receipts from all other ranks.
   bool await(int own, int ranks) const {
     for (int rank = 0; rank < ranks; ++rank) {
       if (rank != own && !await_from(rank)) return false;
@@ -80,20 +82,21 @@ void leave_first(std::uint64_t job, Verb verb, std::size_t size) {
   store.reset();
   if (rank == leaver) CHECK(receipts.await(rank, ranks));
   hold_messages(0ms);
-  // So that nobody's receipt goes before it has been seen.
+  // No receipt is removed before every rank has seen it.
   make_store()->barrier();
   receipts.remove(rank);
 }
 
-/// What the ranks of the case below tell one another.
+/// The texts that the ranks of the case below tell one another.
 struct Told {
   explicit Told(std::uint64_t job)
       : ready(job, "ready"), busy(job, "busy"), probed(job, "probed") {}
   Receipts ready, busy, probed;
 };
 
-/// Rank 0: keeps its communication thread in a callback, so that nobody is let go, until all others
-/// have called MPI. Whether they did. Its other thread stays away from the store meanwhile.
+/// On rank 0: keeps its communication thread in a callback until all others have called MPI, so
+/// that no rank is let go. Returns whether they called it. The other thread of rank 0 does not use
+/// the store meanwhile.
 bool hold_up(KVStore& store, const Tensor& tensor, const Told& told) {
   const auto probed = std::make_shared<std::promise<bool>>();
   const Pending pending = store.pushpull("small", tensor, tensor);

@@ -24,8 +24,8 @@ class Member {
   /// When everybody is here.
   void meet() const;
 
-  /// For batches with ends of their own: memory that the node's ranks share, and the board of their
-  /// group. Collective.
+  /// Makes memory for batches with ends of their own, which the node's ranks share, and the board
+  /// of their group. Collective.
   void share_device_memory(const tutti::collective::Tuning& tuning);
   const tutti::shm::NodeMemory::Layout& device_layout() const { return device_memory_->layout(); }
   tutti::shm::GroupBoard board() const;

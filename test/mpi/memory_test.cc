@@ -1,4 +1,4 @@
-// What a store holds, beside the formula, and that it does not grow.
+// Compares the memory that a store holds with the formula, and tests that it does not grow.
 #include <fstream>
 #include <thread>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t bytes_a_key = 1472;
 
-/// Of this process, shared memory that it has touched included. Bytes.
+/// The bytes of this process in memory, including shared memory that it has touched.
 std::uint64_t resident() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t all = 0;
@@ -30,7 +30,8 @@ std::uint64_t formula(const tutti::KVStore& store, const Options& options) {
   return tutti::most_buffer_bytes(options, store.num_workers() / nodes, nodes);
 }
 
-/// What the formula is for: between nodes, and where ranks have a processor each, it may be less.
+/// Whether the store holds the memory of the formula. Between nodes, and if each rank has a
+/// processor, it may hold less.
 bool holds_most(const tutti::KVStore& store) {
   const auto ranks = static_cast<std::size_t>(store.num_workers());
   return store.counters().nodes == 1 && (ranks == 1 || ranks > std::thread::hardware_concurrency());
@@ -109,7 +110,7 @@ TEST_CASE("a key takes the memory that its contract says") {
   for (std::size_t i = 0; i < steps; ++i) step();
   const double kib = static_cast<double>(resident() - before) / 1024 / (keys_a_step * steps);
   const double said = store->rank() == 0 ? 1.5 : 0.8;
-  // What is reserved and unused counts, too, where MALLOC_PERTURB_ has it filled.
+  // If MALLOC_PERTURB_ fills memory, reserved and unused memory counts, too.
   CHECK(kib <= 1.15 * said);
   CHECK(kib >= 0.85 * said);
 }

@@ -11,7 +11,7 @@ namespace numbers {
 
 using tutti::DType;
 
-/// A 16-bit float with so many bits of fraction: `x` must be one of its normal values, or zero.
+/// A 16-bit float with this many bits of fraction. `x` must be one of its normal values, or zero.
 inline std::uint16_t to_half(double x, int fraction_bits, int bias) {
   if (x == 0) return 0;
   const int exponent = std::ilogb(x);

@@ -5,7 +5,7 @@
 //   packets_job STEPS FIRST_MPI_PORT LAST_MPI_PORT
 #include <arpa/inet.h>
 #include <fmt/format.h>
-// Not netinet/tcp.h, whose tcp_info does not count segments.
+// This is not netinet/tcp.h, whose tcp_info does not count segments.
 #include <linux/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,7 +31,8 @@ struct Ports {
   bool have(int port) const { return first <= port && port <= last; }
 };
 
-/// What the kernel has counted on some connections, resent packets included.
+/// The numbers that the kernel has counted on some connections. Packets that were sent again count,
+/// too.
 struct Packets {
   std::uint64_t connections = 0;
   std::uint64_t sent = 0;      ///< with data

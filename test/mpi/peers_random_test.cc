@@ -82,7 +82,8 @@ class Round {
     int source = -1;
   };
 
-  /// In an order of this rank's own, but for letters between the same two ranks with one tag.
+  /// Makes the calls in this rank's own order. Only letters between the same two ranks with one tag
+  /// keep their order.
   void call_all() {
     std::vector<std::size_t> order(keys);
     std::iota(order.begin(), order.end(), std::size_t{0});

@@ -111,7 +111,7 @@ TEST_CASE("a rank may wait for a recv before it makes the collective call that i
   const Tensor b(data.data() + 500, {500}, DType::f32);
   float value = 0;
   const Tensor message(&value, {}, DType::f32);
-  // So often that the steps are replayed; then the ranks deviate from what was recorded.
+  // After this many rounds the steps are replayed. Then the ranks deviate from the recorded order.
   for (int round = 0; round < 40; ++round) {
     const bool deviates = round % 8 == 7;
     const Pending second = store->pushpull("b", b, b);
@@ -149,7 +149,7 @@ TEST_CASE("a callback may send and receive") {
   CHECK(theirs.are_from(before(*store), 1));
 }
 
-// For a link that carries a megabyte a second. Elsewhere it shows nothing.
+// This test is for a link that carries a megabyte a second. On other links it shows nothing.
 TEST_CASE("a tensor may travel for longer than key_timeout", "[.slow-link]") {
   Options hasty = Options::from_env();
   hasty.key_timeout = std::chrono::seconds(1);

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t keys = 64;
 constexpr int rounds = 6;
 
-/// What ranks agree on.
+/// The facts on which the ranks agree.
 struct Plan {
   bool broadcast = false;
   DType dtype = DType::f32;
@@ -33,11 +33,11 @@ struct Plan {
   bool allocated = false;    ///< on every rank; otherwise each does as it likes
   std::uint64_t salt = 0;
   int joined = -1;  ///< the rank that has joined and brings nothing
-  /// Of the values. 16 bits hold no sum of large ones, but their average.
+  /// The scale of the values. 16 bits do not hold a sum of large values, but they hold the average.
   int scale = 1;
 };
 
-/// Sizes that programs have and those that are easy to get wrong.
+/// Sizes that programs use, and sizes at which errors are likely.
 std::size_t random_count(std::mt19937_64& random) {
   switch (random() % 32) {
     case 0:
@@ -127,7 +127,7 @@ double tolerance(const Plan& plan, std::size_t i) {
   return precision * sum / static_cast<double>(ranks);
 }
 
-/// One key's tensors on this rank; where they are is this rank's own choice.
+/// One key's tensors on this rank. The rank itself chooses where they are.
 class Part {
  public:
   Part(KVStore& store, const Plan& plan, std::mt19937_64& own) : plan_(plan), rank_(store.rank()) {
@@ -218,7 +218,7 @@ Options random_options(std::mt19937_64& random) {
   return options;
 }
 
-/// Who brings nothing in a round; -1: everybody does. Roots come.
+/// The rank that brings nothing in a round; -1 if all ranks bring something. Roots always come.
 int random_joined(std::mt19937_64& random, std::vector<Plan>& plans, int ranks) {
   if (ranks == 1 || random() % 3 > 0) return -1;
   const int joined = static_cast<int>(random() % static_cast<std::uint64_t>(ranks));
@@ -263,7 +263,7 @@ void exchange(KVStore& store, std::mt19937_64& shared, std::mt19937_64& own,
   }
 }
 
-/// What this process has written to its standard error since; it is passed on at the end.
+/// The text that this process has written to its standard error. It is passed on at the end.
 class ErrorOutput {
  public:
   ErrorOutput() { ::dup2(::fileno(file_), STDERR_FILENO); }
@@ -293,8 +293,8 @@ void await_callback(const Pending& pending) {
   called->get_future().wait();
 }
 
-/// As programs wait: for as long as it takes, for a moment again and again, by looking now and
-/// then, or for a callback.
+/// Waits in one of the ways in which programs wait: for as long as it takes, for a moment again and
+/// again, by looking now and then, or for a callback.
 void await_in_some_way(const Pending& pending, std::mt19937_64& own) {
   switch (own() % 4) {
     case 0:

@@ -95,7 +95,8 @@ TEST_CASE("a key in flight cannot be used again, and is free before its Pending 
   const int ranks = store->num_workers();
   float value = 0;
   const Tensor tensor(&value, {}, DType::f32);
-  // In each turn one rank submits only when the others, whose key waits for it, have tried again.
+  // In each turn one rank submits late. The others' key waits for it, and they have tried again
+  // before it submits.
   for (int late = 0; late < std::min(ranks, 2) && ranks > 1; ++late) {
     if (store->rank() == late) {
       store->barrier();
@@ -170,14 +171,18 @@ TEST_CASE("a forked child cannot use its parent's store, and the parent goes on"
   const bool late = store->rank() == store->num_workers() - 1;
   Pending pending;
   if (!late) pending = store->pushpull("in flight", in_flight, in_flight);
+  const Bound bound = store->bind("w", tensor, tensor);
   const pid_t child = ::fork();
   if (child == 0) {
     bool right = is_refused_in_child([&] { store->pushpull("w", tensor, tensor); }) &&
                  is_refused_in_child([&] { store->barrier(); }) &&
-                 is_refused_in_child([&] { group_of_one->pushpull("w", tensor, tensor); });
-    // With the store, and when the child has dropped its copy.
+                 is_refused_in_child([&] { group_of_one->pushpull("w", tensor, tensor); }) &&
+                 is_refused_in_child([&] { store->bind("w", tensor, tensor); });
+    // In the first turn the child has its copy of the store. In the second turn it has dropped the
+    // copy.
     for (int turn = 0; turn < 2 && !late; ++turn) {
-      right = right && is_refused_in_child([&] { pending.wait(); }) &&
+      right = right && is_refused_in_child([&] { bound.start(); }) &&
+              is_refused_in_child([&] { pending.wait(); }) &&
               is_refused_in_child([&] { pending.then([](const auto&) {}); });
       store.reset();
     }

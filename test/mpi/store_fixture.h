@@ -13,9 +13,9 @@
 
 #include "tutti/tutti.h"
 
-/// What the store tests share. Every rank runs the same cases in the same order; each case makes a
-/// store of its own. CHECK rather than REQUIRE: a rank that left early would keep the others
-/// waiting.
+/// The code that the store tests share. Every rank runs the same cases in the same order. Each case
+/// makes a store of its own. Use CHECK rather than REQUIRE, because a rank that left early would
+/// keep the others waiting.
 namespace store_test {
 
 inline std::unique_ptr<tutti::KVStore> make_store(

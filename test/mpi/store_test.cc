@@ -17,7 +17,7 @@ using namespace store_test;
 
 namespace {
 
-/// By the names of the ranks' hosts.
+/// Checks the place of this rank by the names of the ranks' hosts.
 void check_place(KVStore& store) {
   std::array<char, 256> host{};
   CHECK(::gethostname(host.data(), host.size() - 1) == 0);
@@ -85,7 +85,7 @@ TEST_CASE("a store says where its rank is on its machine") {
   CHECK(store->nodes() == static_cast<int>(store->counters().nodes));
   check_place(*store);
   if (store->rank() == 0) return;
-  // On several machines local ranks then begin elsewhere than ranks.
+  // On several machines local ranks then begin at other numbers than ranks.
   Options without_first = Options::from_env();
   for (int rank = 1; rank < store->num_workers(); ++rank) without_first.ranks.push_back(rank);
   check_place(*make_store(without_first));

@@ -47,7 +47,7 @@ class Training(unittest.TestCase):
         return done.stdout
 
     def numbers(self, ranks, command):
-        """Of a run that ends with the same weights on all of its ranks."""
+        """The numbers of a run that ends with the same weights on all of its ranks."""
         file = self.folder / "numbers.json"
         output = self.run_it([*command, "--json", str(file)])
         found = hashes(output)
@@ -58,7 +58,7 @@ class Training(unittest.TestCase):
         return numbers
 
     def assert_learn_alike(self, one, other):
-        """By the means of epochs and by single steps."""
+        """Compares the means of epochs and single steps."""
         self.assertEqual(len(one["epochs"]), len(other["epochs"]))
         for x, y in zip(one["epochs"], other["epochs"]):
             self.assertAlmostEqual(x["train_loss"], y["train_loss"], delta=1e-4)
@@ -108,7 +108,7 @@ class Training(unittest.TestCase):
             found = hashes(self.run_it(command))
             self.assertEqual((len(found), len(set(found))), (3, 1))
             after.add(found[0])
-        # One of the three workers has that sample in its shard; at the others nobody looks at it.
+        # One of the three workers has that sample in its shard. The other two never read it.
         self.assertEqual(len(after), 2)
         self.assertIn(before[0], after)
 

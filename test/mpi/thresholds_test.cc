@@ -118,7 +118,7 @@ void round(const reference::Half& half, Bytes& floats) {
   }
 }
 
-/// What pushpull of a key must give. Nothing is rounded that does not leave its node.
+/// The right result of a pushpull of a key. Values that do not leave their node are not rounded.
 Bytes right_sum(std::uint64_t seed, const Nodes& nodes, const std::string& wire, std::size_t key,
                 std::size_t count) {
   const Item item{DType::f32, count};
@@ -146,10 +146,11 @@ std::vector<std::size_t> random_counts(const Variant& variant, const Nodes& node
     most_local = std::max(most_local, static_cast<std::size_t>(end - begin));
   }
   const auto ranks = static_cast<std::size_t>(nodes.back().second);
-  // What lies whole in one cache line, is sent to every node whole, travels with a gate (of eight
-  // nodes, of fewer; on one node), is one message.
+  // The largest sizes that lie in one cache line, are sent to every node whole, travel with a gate
+  // (of eight nodes, of fewer, on one node), and are one message.
   std::vector<std::size_t> sizes{64, 8 * KiB, 15 * KiB, 60 * KiB, 256 * KiB};
-  // A slice, a chunk, a part; where nothing is said between nodes, a part and a fused batch.
+  // The sizes of a slice, a chunk and a part. If no size between nodes is given, those of a part
+  // and a fused batch.
   const std::size_t slice = variant.slice_bytes != 0 ? variant.slice_bytes : 128 * KiB;
   sizes.insert(sizes.end(), {slice, slice * most_local, slice * ranks});
   const bool defaults = variant.slice_bytes == 0 && variant.wire == std::string("none");

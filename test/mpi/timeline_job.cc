@@ -47,7 +47,7 @@ void exchange(tutti::KVStore& store) {
   }
 }
 
-/// From now on writing more than a page into a file fails.
+/// From now on a write of more than a page to a file fails.
 void fill_disk() {
   std::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{4096, 4096};

@@ -12,7 +12,7 @@ using Said = std::vector<std::string>;
 
 namespace {
 
-/// What `call` makes the worker send to servers.
+/// The bytes that `call` makes the worker send to servers.
 template <typename Call>
 std::uint64_t bytes_sent(KVStore& kv, const Call& call) {
   const std::uint64_t before = kv.counters().bytes_between_nodes;
@@ -79,7 +79,7 @@ TEST_CASE("gradients that two bits leave out arrive with later ones, from every 
 TEST_CASE("an optimizer with two bits of each gradient still finds the minimum") {
   LocalJob job({.workers = 2, .servers = 2, .big_count = 3});
   const auto said = job.run([](KVStore& kv) {
-    // What is never sent at once adds up, so the threshold is above every gradient.
+    // The threshold is above every gradient. Gradients that are not sent at once add up.
     kv.set_gradient_compression("2bit", 8);
     kv.set_optimizer({"sgd", {{"learning_rate", 0.005}}});
     Floats value{3, -1, 0.5F, 7};

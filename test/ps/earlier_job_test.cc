@@ -1,4 +1,4 @@
-// Servers that begin with what those of an earlier job had on the disk.
+// Servers begin with the values that servers of an earlier job had on the disk.
 #include <catch2/catch.hpp>
 
 #include "ps/durable/state_folder.h"
@@ -19,8 +19,8 @@ ps::Contribution init(std::uint64_t sequence, const ps::PieceName& piece, const 
   return said;
 }
 
-/// As two servers leave it that were killed inside the init of "w": one has its piece, and one does
-/// not. "v" is whole.
+/// Leaves the state of two servers that were killed inside the init of "w": one has its piece, and
+/// the other one does not. "v" is complete.
 void leave_incomplete(const std::string& folder) {
   for (const int rank : {0, 1}) {
     const ps::StateHead head{.job = 7, .rank = rank, .servers = 2, .workers = 1};
@@ -35,7 +35,7 @@ void leave_incomplete(const std::string& folder) {
   }
 }
 
-/// Initialises both keys, and says what they have then.
+/// Initialises both keys, and returns their values.
 std::string both(KVStore& kv) {
   Floats v{5, 6, 7, 8};
   Floats w{5, 6, 7, 8};

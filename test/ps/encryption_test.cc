@@ -1,4 +1,4 @@
-// Jobs whose processes encrypt what they say to each other.
+// Jobs whose processes encrypt their messages.
 #include <catch2/catch.hpp>
 
 #include "ps/local_job.h"

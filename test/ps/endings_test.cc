@@ -25,7 +25,7 @@ bool is_unsupported(const std::function<void()>& call) {
   return error_of(call).starts_with("unsupported: ");
 }
 
-/// What the methods that block say in a callback.
+/// The errors of methods that block, when a callback calls them.
 std::string refusals(KVStore& kv, Floats& rows) {
   Floats ids{0};
   const Tensor row_ids(ids.data(), {1}, DType::f32);
@@ -72,7 +72,7 @@ TEST_CASE("a blocking call is refused in a callback before it acts, and a barrie
       refused.wait();
     }
     kv.barrier();
-    // Of what was refused nothing has been sent.
+    // Nothing of the refused calls was sent.
     kv.init({"new"}, {tensor(sum)});
     kv.pull({"new"}, {tensor(sum)}).wait();
     return refused.get() + text_of(sum) + ", " + text_of(rows);
@@ -98,7 +98,8 @@ TEST_CASE("in a forked child a call that was under way throws and never waits") 
   if (child == 0) {
     ::alarm(10);
     int right = 0;
-    // With the store, and when the child has dropped its copy.
+    // In the first turn the child has its copy of the store. In the second turn it has dropped the
+    // copy.
     for (int turn = 0; turn < 2; ++turn) {
       right += is_unsupported([&] { pending.wait(); });
       right += is_unsupported([&] { pending.wait_for(std::chrono::seconds(1)); });
@@ -142,7 +143,7 @@ TEST_CASE("close throws the error that ended the store, if no call has told it")
   });
   dying.emplace(job.job(), 1);
   under_way.get_future().wait();
-  // By then the server has it, and may be the first to say who is lost.
+  // By then the server has the call, and may be the first to tell which worker is lost.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   dying.reset();
   survivor.join();

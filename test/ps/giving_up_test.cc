@@ -16,8 +16,8 @@ using Floats = std::vector<float>;
 
 namespace {
 
-/// The only server of a job of two workers. It says this to worker 0, and to worker 1 nothing; it
-/// answers nobody.
+/// Plays the only server of a job of two workers. It sends this message to worker 0, and nothing to
+/// worker 1. It answers nobody.
 void play_server(const ps::Job& job, const net::Bytes& said) {
   net::Poller poller;
   ps::SchedulerLink scheduler(job, LocalJob::options(), poller, 0);
@@ -53,7 +53,7 @@ void play_server(const ps::Job& job, const net::Bytes& said) {
   }
 }
 
-/// What both workers hear in their first call.
+/// The errors that both workers get in their first call.
 std::vector<std::string> heard_with(const net::Bytes& said,
                                     const Options& options = LocalJob::options()) {
   LocalJob job({.workers = 2, .servers = 1, .played = 1});

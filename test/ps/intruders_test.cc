@@ -1,5 +1,5 @@
-// What connects to scheduler and servers, or says there, what no process of the job does: it is
-// turned away, and the job goes on.
+// Strangers connect to scheduler and servers, or send messages that no process of the job sends.
+// They are turned away, and the job goes on.
 #include <sys/socket.h>
 
 #include <array>
@@ -106,7 +106,8 @@ class Intruder {
   bool is_served(const Bytes& stream, std::uint64_t sequence = 1) const {
     return said_to(stream, sequence) == "done";
   }
-  /// What the server answers with this number: "done", or its failure; "nothing" before it closes.
+  /// The server's answer with this number: "done", or its failure. "nothing" if it closes without
+  /// an answer.
   std::string said_to(const Bytes& stream, std::uint64_t sequence) const {
     const net::ProvenPeer peer = call();
     net::FrameSealer sealer({peer.send_key, peer.encrypts});
@@ -142,7 +143,7 @@ class Intruder {
   ps::Welcome welcome_;
 };
 
-/// What is sent over a proven connection, as it is on the wire; the number is the packet's.
+/// The bytes of a proven connection, as they are on the wire. The number is the packet's.
 using Wire = std::function<Bytes(net::FrameSealer&, std::uint64_t number)>;
 
 }  // namespace
@@ -163,7 +164,7 @@ TEST_CASE("a server turns away a stranger that proves nothing, or something else
   CHECK(refused(0, wrong));
   CHECK(refused(1, worker.secret()));
   CHECK(refused(-1, worker.secret()));
-  // Of another job that has the same key.
+  // The connection belongs to another job with the same key.
   CHECK(refused(0, worker.secret(), 1));
   for (const std::size_t size : {std::size_t{1}, std::size_t{60}, std::size_t{1} << 20}) {
     const base::Fd noise = connected(worker.server_port());

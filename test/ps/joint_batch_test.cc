@@ -57,7 +57,7 @@ void add_gradient(const Network& network, const Floats& x, float target, Network
   }
 }
 
-/// Of a part of a step's samples.
+/// The gradients of a part of a step's samples.
 Network gradients(const Network& network, unsigned step, std::size_t part, std::size_t parts) {
   Network sum;
   std::mt19937 random(step);
@@ -93,7 +93,8 @@ Floats trained(KVStore& kv, const Optimizer& optimizer, std::size_t devices) {
   return network.all();
 }
 
-/// What every worker ends with. Layers have 48 and 8 weights, so that one is split over servers.
+/// The weights with which every worker ends. Layers have 48 and 8 weights, so that one of them is
+/// split over servers.
 std::vector<Floats> trained(int workers, int servers, const Optimizer& optimizer,
                             std::size_t devices = 1) {
   LocalJob job({.workers = workers, .servers = servers, .big_count = 20});

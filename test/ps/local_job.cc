@@ -67,7 +67,7 @@ Options LocalJob::options() {
 LocalJob::LocalJob(const Size& size) : job_(job_of(size)) {
   ps::Memberships::of_process().allow(job_, size.workers);
   ends_.resize(static_cast<std::size_t>(size.servers) + 1);
-  // Servers first: nobody depends on the order.
+  // The servers start first. No process depends on the order.
   for (int i = 1; i <= size.servers - size.played; ++i) {
     start(static_cast<std::size_t>(i), [this, size, i] {
       ps::Job mine = job_;

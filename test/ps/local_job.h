@@ -37,19 +37,19 @@ class LocalJob {
   LocalJob& operator=(const LocalJob&) = delete;
 
   const ps::Job& job() const { return job_; }
-  /// Of all threads here.
+  /// The options of all threads here.
   static Options options();
 
-  /// What each worker's thread says in the end, by rank: what `work` returns, or its error as
-  /// "code: text".
+  /// Each worker's thread returns a text, by rank: the result of `work`, or its error as "code:
+  /// text".
   using Work = std::function<std::string(KVStore&)>;
   std::vector<std::string> run(const Work& work, const std::string& type = "dist_sync",
                                const Options& of_workers = options()) const;
-  /// What one worker says, as above. For workers that do different things.
+  /// Runs one worker, and returns its text as above. For workers that do different things.
   static std::string run_one(const Work& work, const std::string& type = "dist_sync",
                              const Options& of_worker = options());
 
-  /// What scheduler and servers said when they ended, once they have: "" for a good end.
+  /// The texts with which scheduler and servers ended, once they have ended. "" means a good end.
   const std::vector<std::string>& ends();
 
  private:

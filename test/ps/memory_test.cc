@@ -106,7 +106,7 @@ std::vector<Pending> sum(KVStore& kv, std::vector<Floats>& values, bool from_the
   return pendings;
 }
 
-/// All calls end before the error of one leaves with what they work on.
+/// All calls end before the error of one leaves this function, because the tensors end with it.
 std::string finished(const std::vector<Pending>& pendings, const std::vector<Floats>& values) {
   std::exception_ptr failure;
   for (const Pending& pending : pendings) {

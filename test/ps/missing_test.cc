@@ -40,7 +40,7 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-/// What the workers hear of a call that worker 2 makes when the others have given theirs up.
+/// The errors that the workers get if worker 2 makes a call after the others have given theirs up.
 std::vector<std::string> heard_of(LocalJob& job, const std::function<void(KVStore&)>& call,
                                   const std::string& type = "dist_sync") {
   std::latch given_up(workers - 1);

@@ -123,7 +123,7 @@ class Job:
 
 
 class StateCase(unittest.TestCase):
-    """Of servers that keep states in a folder. `programs`: tutti-server, and the one of workers."""
+    """A test of servers that keep states in a folder. `programs`: tutti-server, and the program of workers."""
     programs = ()
 
     def setUp(self):

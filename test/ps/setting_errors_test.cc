@@ -24,7 +24,7 @@ Options with_timeout(std::chrono::milliseconds key_timeout) {
   return options;
 }
 
-/// What is left of a weight of 0 after one push of 1 by each of two workers.
+/// The value of a weight of 0 after each of two workers has pushed 1 once.
 std::string after_a_push(KVStore& kv) {
   Floats value{0};
   Floats gradient{1};
@@ -50,7 +50,7 @@ TEST_CASE("a file with an optimizer that this version does not take fails on all
     const auto said = job.run(
         [&](KVStore& kv) {
           std::string text = error_of([&] { kv.load_optimizer_states(path); });
-          // And both count what they set from here on alike.
+          // From here on both workers count their settings in the same way.
           kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
           init(kv);
           return text + "; " + after_a_push(kv);

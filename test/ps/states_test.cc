@@ -1,4 +1,4 @@
-// Optimizers on servers: new parameters, and what they keep, through files.
+// Optimizers on servers: new parameters, and their states in files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void train(KVStore& kv, int from, int to) {
   train_with(kv.num_workers(), kv, from, to);
 }
 
-/// Of "a", then "b".
+/// The values of "a" and then "b".
 Floats values_of(KVStore& kv) {
   Floats a(count);
   Floats b(count);
@@ -62,7 +62,7 @@ void init(KVStore& kv, Floats values) {
   kv.init({"a", "b"}, {tensor(a), tensor(b)});
 }
 
-/// In place of the values that are there.
+/// Replaces the values that are there.
 void give(KVStore& kv, Floats values) {
   Floats a(values.begin(), values.begin() + count);
   Floats b(values.end() - count, values.end());
@@ -321,7 +321,7 @@ TEST_CASE("asynchronous workers save and load, too") {
         kv.barrier();
         if (kv.rank() == 0) kv.save_optimizer_states(path, true);
         kv.barrier();
-        // What the states become from here on is not in the file.
+        // Changes of the states from here on are not in the file.
         if (kv.rank() == 1) train_with(1, kv, 7, 9);
         kv.barrier();
         kv.load_optimizer_states(path);

@@ -154,7 +154,7 @@ void Program::find() {
   say("an earlier job has made " + std::to_string(steps) + " steps");
 }
 
-/// Without an order of updates, but with equal gradients.
+/// The order of updates is not fixed, but all gradients are equal.
 void Program::meet_in_the_end(int steps) {
   store_.barrier();
   for (int i = 0; i < steps * store_.num_workers(); ++i) weight_.push(gradient());

@@ -116,7 +116,7 @@ TEST_CASE("a barrier that a worker does not come to is reported and ends after k
     kv.barrier();
     return text;
   });
-  // Who comes late hears the same, and is in step again.
+  // A worker that comes late gets the same error, and is in step again.
   CHECK_THAT(said[0], Contains("timeout: barrier: worker 1 did not come within 0.8 s (key_timeout, "
                                "TUTTI_TIMEOUT_SECONDS)"));
   CHECK(said[1] == said[0]);
@@ -316,7 +316,7 @@ TEST_CASE("a call that times out half sent ends alike on all, and is no part of 
     impatient = LocalJob::run_one(
         [&](KVStore& kv) {
           std::string said = attempt(kv, large);
-          std::this_thread::sleep_for(std::chrono::seconds(1));  // what is under way leaves
+          std::this_thread::sleep_for(std::chrono::seconds(1));  // messages under way leave
           said += " " + until_done(kv, 1);
           kv.barrier();
           return said;

@@ -14,7 +14,7 @@ using Said = std::vector<std::string>;
 
 namespace {
 
-/// As every rank of two says it.
+/// The texts if both of two ranks say this.
 Said twice(const std::string& text) {
   return {text, text};
 }
@@ -89,6 +89,23 @@ TEST_CASE("pushpull of a key without a value only reduces, in place, in any shap
   }) == twice("3;3 3 3 3 3 3 3;3 3 3;"));
 }
 
+TEST_CASE("a bound call is made again and again, also while it is in flight") {
+  LocalJob job({});
+  CHECK(job.run([](KVStore& kv) {
+    Floats in{1, 2};
+    Floats out(2);
+    const Bound sum = kv.bind("w", tensor(in), tensor(out), {.priority = 1});
+    sum.run();
+    std::string text = text_of(out);
+    in = {3, 4};
+    const Pending first = sum.start();
+    static_cast<void>(sum.start());
+    sum.wait();
+    first.wait();
+    return text + ", " + text_of(out);
+  }) == twice("2 4, 6 8"));
+}
+
 TEST_CASE("pushpull gives a stored value its own shape and dtype, push and pull keep to them") {
   LocalJob job({});
   CHECK(job.run([](KVStore& kv) {
@@ -150,7 +167,7 @@ TEST_CASE("workers may name keys in any order, and the sums have the same bits e
 }
 
 TEST_CASE("large values come back in whatever order workers push them, over connections too") {
-  // What is kept travels over connections, and far more than a window of it.
+  // Kept messages travel over connections. There are far more of them than fit into a window.
   LocalJob job({.workers = 3, .servers = 2, .resends = true});
   CHECK(job.run([](KVStore& kv) {
     std::vector<Floats> values(12, Floats(150'000, static_cast<float>(kv.rank() + 1)));
@@ -208,7 +225,8 @@ TEST_CASE("an asynchronous store updates at once, and needs an optimizer") {
               } catch (const Error& error) {
                 said = std::string(name(error.code())) + " ";
               }
-              kv.barrier();  // worker 0's optimizer counts at once, for the other's push, too
+              // Worker 0's optimizer counts at once, also for the other worker's push.
+              kv.barrier();
               kv.set_optimizer({"sgd", {{"learning_rate", 1}}});
               const int mine = kv.rank() == 0 ? 2 : 3;
               // One worker pushes twice, the other three times.

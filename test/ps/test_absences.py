@@ -21,7 +21,7 @@ SERVER, STEPS = sys.argv[1:3]
 
 @contextlib.contextmanager
 def somebody_at(port, *, says=b""):
-    """Takes connections at a port and keeps them; what it gives is set once somebody has come."""
+    """Takes connections at a port and keeps them. The event that it yields is set once somebody has connected."""
     has_come, kept = threading.Event(), []
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -68,7 +68,7 @@ class AbsenceCase(unittest.TestCase):
             self.assertEqual(one.end(60), 0, str(self.the_job))
 
     def port_of(self, worker, server):
-        """Of the last connection that it has told of."""
+        """The port of the last connection that it has logged."""
         found = worker.wait_for(rf"is connected to server {server} at 127.0.0.1:(\d+)")
         self.assertTrue(found, str(self.the_job))
         return int(found[1])

@@ -20,7 +20,7 @@ from launching import CARRIED, LaunchCase
 
 SERVER, TRAIN = sys.argv[1], sys.argv[2]
 HAS_MPI = sys.argv[3:] == ["mpi"]
-# What a submitter is told is left in its folder. Every task has a bare environment and a folder that is not the job's.
+# The submitter leaves its arguments in its folder. Every task has a bare environment and another folder than the job's.
 SUBMITTER = """#!{python}
 import json, os, pathlib, subprocess, sys
 here = pathlib.Path(__file__).parent

@@ -71,7 +71,7 @@ class KilledServers(DurableCase):
 
     @unittest.skipUnless(SLOW, AT_LENGTH)
     def test_lost_messages_and_killed_servers_together(self):
-        # Who waits for what was lost makes few steps.
+        # A worker that waits for lost messages makes few steps.
         self.kill_again_and_again(10 if SLOW else 2, "--durable", "each", steps_for_each=40, PS_RESEND="1",
                                   PS_RESEND_TIMEOUT="20", PS_DROP_MSG="10")
 
@@ -128,7 +128,7 @@ class KilledServers(DurableCase):
         server.kill()
         for one in workers:
             self.assertEqual(one.end(), 42, str(job))
-            # It may have been at its check of the values, where no call is under way.
+            # The worker may have been checking its values, where no call is under way.
             self.assertRegex(one.text, r"caught peer_lost: server 0 is lost: its connection .* ended: .*"
                                        r"(key '(small|large)'.*|no call) (was|were) under way on worker \d")
 
@@ -172,7 +172,7 @@ class KilledServers(DurableCase):
         workers = job.start_workers("dist_sync", "mixed", 300, 20_000, 4)
         self.assertTrue(workers[0].wait_for(r"step 10\b"), str(job))
         journal, = folder.glob("*journal*")
-        # What comes next is not whole.
+        # The next record is not complete.
         full = journal.stat().st_size + 100_000
         if is_heard_late:
             job.scheduler.process.send_signal(signal.SIGSTOP)

@@ -17,7 +17,7 @@ SECONDS, MOST = 2, 0.02
 
 
 def seconds_used(process):
-    """By all its threads so far. Its own file tells of the first one alone."""
+    """The processor time of all its threads. The file of the process itself counts only the first thread."""
     tasks = pathlib.Path("/proc", str(process.process.pid), "task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 

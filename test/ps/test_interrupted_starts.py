@@ -13,7 +13,7 @@ import unittest
 from processes import StateCase, stopped_writer_of
 
 SERVER, STEPS = sys.argv[1:3]
-#: Elements of the larger key: a server that writes so much is caught at work.
+#: The number of elements of the larger key. A server takes so long to write them that the test catches it at work.
 LARGE = 4_000_000
 
 

@@ -34,7 +34,7 @@ except OSError as error:
 else:
     time.sleep(20)
 """
-# In tutti-server's place: the scheduler has no time yet, and an intruder has.
+# Takes the place of tutti-server: the scheduler has no time yet, and an intruder connects.
 HELD_UP = """#!/bin/sh
 if [ "$DMLC_ROLE" = scheduler ]; then
   {python} -c '{intrude}' >&2 &
@@ -51,7 +51,7 @@ def weights(text):
 class JobCase(LaunchCase):
     def environment(self, **more):
         path = f"{pathlib.Path(SERVER).absolute().parent}:{os.environ['PATH']}"
-        # For processes without a launcher; they make no key in the home of who tests.
+        # For processes without a launcher. They must make no key in the home of the user who runs the tests.
         return super().environment(**{"PATH": path, "TUTTI_JOB_KEY": "5a" * 31 + "5b", **IMPATIENT, **more})
 
     def begun(self, *words):
@@ -278,7 +278,7 @@ class Beginnings(JobCase):
         self.wait_for_lines(process, 1, "waits")
         self.kill("scheduler", 0)
         said = r"\[worker 0\] train: peer_lost: the scheduler is lost: scheduler on \S+ was ended by signal 9"
-        # Until the grace ends, however late worker 0 begins.
+        # Waits until the grace ends, even if worker 0 begins late.
         heard = []
         for line in process.stderr:
             heard.append(line)

@@ -92,7 +92,7 @@ class LastStates(KeptStatesCase):
         return process
 
     def end_of(self, process):
-        """Its exit code, and what it still said on standard error."""
+        """Returns its exit code, and the rest of its standard error."""
         _, err = process.communicate(timeout=60)
         self.assert_nothing_left()
         return process.returncode, err

@@ -45,7 +45,7 @@ class Case:
         return ":".join(dataclasses.astuple(self))
 
     def over_within(self):
-        """Of what survivors may wait for: heartbeats, and who has not come to a job."""
+        """The longest time that survivors may wait: for heartbeats, and for processes that have not come to a job."""
         return OVER_WITHIN + (CREATE_SECONDS + 2 if self.phase == "start" else 0) + \
             (HEARTBEAT_SECONDS if self.way == "stop" else 0)
 
@@ -87,7 +87,7 @@ def run(case):
 
 
 def problem_of(case, victim, ends):
-    """What is not as it must be."""
+    """The problem of the case, if there is one."""
     if ends is None:
         return "the job did not come to its phase"
     late = [one.title for one, code in ends.items() if code is None]

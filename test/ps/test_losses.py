@@ -35,7 +35,7 @@ class LossCase(unittest.TestCase):
 
 class Losses(LossCase):
     def sums(self, job):
-        """By kind, over all who count."""
+        """The sums by kind, over all processes that count."""
         found = [list(map(int, match.groups()[2:])) for match in COUNTS.finditer(str(job))]
         self.assertTrue(found, str(job))
         return dict(zip(COUNTED, map(sum, zip(*found))))

@@ -30,7 +30,7 @@ class Moments(StateCase):
         return [path for path in self.files(self.folder / "old", f"server-{rank}-of-2.") if "lock" not in path.name]
 
     def leave_different_moments(self):
-        """Server 1 has what it had after some steps, and server 0 what it had in the end."""
+        """Leaves the state of some steps on server 1, and the last state on server 0."""
         job = self.job(servers=2)
         state = ("--state", self.folder / "old", "--durable", "each")
         servers = [job.start_server(rank, *state) for rank in range(2)]
@@ -51,7 +51,7 @@ class Moments(StateCase):
             self.assertEqual(one.text.count(DOUBT), 1, str(job))
             found = re.search(r"server 0: (\d+) \(its last\), server 1: (\d+)\.", one.text)
             self.assertTrue(found, str(job))
-            # With the init.
+            # The init counts as a round, too.
             self.assertEqual(int(found[1]), 61, str(job))
             self.assertIn(int(found[2]), range(11, 60), str(job))
 

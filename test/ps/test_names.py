@@ -28,7 +28,7 @@ class NamedJob(Job):
 
     def __init__(self, folder, **env):
         self.folder = pathlib.Path(folder)
-        # As Debian has it, and as if its network led there.
+        # The file is like Debian's, and the name also leads to the network.
         (self.folder / "here").write_text("127.0.0.1 localhost\n127.0.1.1 first-of-two\n")
         (self.folder / "elsewhere").write_text("127.0.0.1 localhost\n127.0.0.9 first-of-two\n")
         super().__init__(SERVER, STEPS, workers=1, DMLC_PS_ROOT_URI="first-of-two", **env)

@@ -104,7 +104,7 @@ class PowerCuts(StateCase):
                 return copy
 
     def check(self, copy, acknowledged, how):
-        """A server starts from the copy and has what was acknowledged."""
+        """Checks that a server starts from the copy and has everything that was acknowledged."""
         with self.mounted(copy) as place, contextlib.closing(self.job(workers=1)) as job:
             server = job.start_server(0, "--state", place / "state", *how)
             workers = job.start_workers("dist_sync", "found", 0, 2000)

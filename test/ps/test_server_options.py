@@ -41,7 +41,7 @@ class Place(JobCase):
         # Each server's rank is the other way round than their starts.
         servers = {rank: self.start(f"server {rank}", [SERVER, "--role=server", f"--rank={rank}", *words])
                    for rank in (1, 0)}
-        # What both say, and say alike, is no contradiction.
+        # If both give the same value, they do not contradict each other.
         scheduler = self.start("scheduler", [SERVER, "--role", "scheduler", *words], DMLC_ROLE="scheduler")
         worker = self.start("worker", [STEPS, "dist_sync", "mixed", 2, 10], DMLC_ROLE="worker",
                             **{OPTIONS[option]: value for option, value in place.items()})

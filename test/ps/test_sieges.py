@@ -21,7 +21,7 @@ SILENT, FILES = 512, 128
 
 
 def inodes_of(pid):
-    """Of a process's sockets."""
+    """The inodes of a process's sockets."""
     links = (os.readlink(file) for file in pathlib.Path("/proc", str(pid), "fd").iterdir())
     return {link[len("socket:["):-1] for link in links if link.startswith("socket:[")}
 

@@ -28,12 +28,12 @@ def resident(process):
 
 
 def has_its_own_malloc(process):
-    """A sanitizer's keeps what is freed."""
+    """Whether the program has a malloc of its own. A sanitizer's malloc keeps freed memory."""
     return "san.so" in pathlib.Path(f"/proc/{process.process.pid}/maps").read_text() or "SAN_OPTIONS" in str(os.environ)
 
 
 class Worker(Process):
-    """Does what it is told, and answers."""
+    """A worker that does what its input says, and answers."""
 
     def __init__(self, title, words, env):
         super().__init__(title, words, env, stdin=subprocess.PIPE)
@@ -184,7 +184,7 @@ class SuccessiveStores(unittest.TestCase):
                     self.servers[1].kill()
                     self.servers[1] = self.job.start_server(1, "--state", folder, *words)
                 self.all_do("create dist_sync", "created 0", "created 1")
-                # Without an optimizer the sum replaces the value, whether or not init has left it.
+                # Without an optimizer the sum replaces the value, whether the value came from init or not.
                 self.all_do("sum", "summed 2")
                 self.all_do("close", "closed")
                 for worker in self.workers:
@@ -196,7 +196,7 @@ class SuccessiveStores(unittest.TestCase):
             with self.subTest(writes=writes), tempfile.TemporaryDirectory() as folder:
                 self.begin(workers=1, words=("--state", folder))
                 self.all_do("create dist_sync", "created 0")
-                # To write so much takes a while.
+                # It takes a while to write this much.
                 self.all_do("sum 4000000", "summed 1")
                 worker, server = self.workers[0], self.servers[0]
                 worker.tell("close")

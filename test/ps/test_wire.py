@@ -37,7 +37,7 @@ def may_listen():
 
 
 class Recording:
-    """What passes the loopback interface while it is open."""
+    """Records the packets on the loopback interface while it is open."""
 
     def __init__(self):
         self.socket, self.found, self.over = listening_socket(), set(), False
@@ -63,7 +63,7 @@ class Recording:
 
 class Wire(unittest.TestCase):
     def found_with(self, encrypt):
-        # What is sent again if need be takes no short cut within the machine.
+        # Messages that may be sent again do not take the shared memory of the machine.
         job = Job(SERVER, STEPS, servers=2, TUTTI_ENCRYPT=encrypt, PS_RESEND="1", STEPS_KEY="pushed-in-the-clear",
                   STEPS_GRADIENT=str(GRADIENT))
         self.addCleanup(job.close)

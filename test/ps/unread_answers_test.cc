@@ -22,7 +22,7 @@ using Floats = std::vector<float>;
 namespace {
 
 constexpr auto longest_wait = 20s;
-/// Of one piece; the sockets of a connection hold some of these.
+/// A value of one piece. The sockets of a connection hold a few of these.
 const Floats large(ps::largest_piece / sizeof(float), 1.5F);
 constexpr int many_answers = 256;
 
@@ -60,7 +60,8 @@ class Idler {
   void wait_for_answers() const {
     net::wait_readable(server_.socket(), Clock::now() + longest_wait);
   }
-  /// Reads until it has had so many answers, or those to all that was said; how many are failures.
+  /// Reads until it has this many answers, or the answers to all requests. Returns how many of them
+  /// are failures.
   int read() { return read(sequence_); }
   int read(std::uint64_t wanted) {
     int failed = 0;

@@ -1,4 +1,4 @@
-// What tensors, keys and calls the store takes; priority; how far workers run ahead.
+// The tensors, keys and calls that the store takes; priority; how far workers run ahead.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -202,7 +202,7 @@ TEST_CASE("a fast worker is held where it would be ahead too far") {
         for (int step = 1; step <= 20; ++step) {
           if (kv.rank() == 1) {
             std::this_thread::sleep_for(5ms);
-            // What it sees is never more than what may be ahead of its own last.
+            // The value that a worker sees is never further ahead than the limit allows.
             if (pushed > step - 1 + 2) seen = fmt::format("{} ahead of {}", pushed.load(), step);
           }
           kv.push({"w"}, {tensor(gradient)}).wait();

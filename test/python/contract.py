@@ -16,5 +16,5 @@ def load_tests(loader, _tests, _pattern):
 
 
 if __name__ == "__main__":
-    # One exception that nobody handles would make the other ranks wait; unittest handles them all.
+    # An exception that nobody handles would make the other ranks wait, so unittest handles them all.
     unittest.main()

@@ -53,7 +53,7 @@ class Refused(Contract):
     def test_a_key_in_flight_cannot_be_used_again_and_is_free_before_its_pending_is_done(self):
         kv = self.store()
         array, again = np.zeros((), np.float32), np.zeros((), np.float32)
-        # In each turn one rank submits only when the others, whose key waits for it, have tried again.
+        # In each turn one rank submits late. The others' key waits for it, and they have tried again before it submits.
         for late in range(min(kv.num_workers, 2) if kv.num_workers > 1 else 0):
             if kv.rank == late:
                 kv.barrier()
@@ -78,7 +78,7 @@ class Refused(Contract):
         refused([array, data], array, "'w'", "(6)")
         self.refused(tutti.InvalidArgumentError, ["'w'", "output"], kv.reduce_scatter, "w", array, [])
         refused(array, np.zeros(0, np.float32), "'w'", "(0)")
-        # Without CUDA, or without its driver.
+        # The build has no CUDA, or the machine no driver.
         self.refused(tutti.UnsupportedError, ["'w'", "gpu(0)"], kv.pushpull, "w", on_gpu(array), on_gpu(array))
         kv.pushpull("w", array).wait()
         self.assert_alive(kv)

@@ -28,7 +28,7 @@ def values(rank, key, turn, count):
 
 
 def sums(ranks, key, turn, count):
-    """The sums of `values` over these ranks, or over so many ranks."""
+    """The sums of `values` over these ranks, or over this many ranks."""
     ranks = range(ranks) if isinstance(ranks, int) else ranks
     return np.sum([values(rank, key, turn, count) for rank in ranks], axis=0, dtype=np.float32)
 

@@ -85,7 +85,8 @@ class Groups(Contract):
             return
         stores, count = [], max(2, (self.size + 1) // 2)
         for group in range(16):
-            # As many ranks each, side by side around a ring, so that each group shares ranks with others.
+            # Each group has the same number of ranks, side by side around a ring, and so shares ranks with other
+            # groups.
             ranks = sorted((group + i) % self.size for i in range(count))
             if self.rank in ranks:
                 stores.append((self.store(ranks=ranks), ranks))

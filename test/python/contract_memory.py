@@ -13,8 +13,8 @@ BYTES_A_KEY = 1472
 
 
 def resident():
-    """Of this process, shared memory that it has touched included. Bytes. A sanitizer keeps what is freed, and counts
-    what is allocated."""
+    """The bytes of this process in memory, including shared memory that it has touched. A sanitizer keeps freed memory,
+    and counts what is allocated."""
     allocated = getattr(ctypes.CDLL(None), "__sanitizer_get_current_allocated_bytes", None)
     if allocated is not None:
         allocated.restype = ctypes.c_size_t

@@ -13,7 +13,7 @@ import sys
 #: By machine: the calls' numbers.
 NUMBERS = {"x86_64": {"memfd_create": 319, "pidfd_open": 434}, "aarch64": {"memfd_create": 279, "pidfd_open": 434}}
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, MODE_FILTER = 22, 38, 2
-# Of a classic BPF program: load the call's number, jump if it is equal, return.
+# Operations of a classic BPF program: load the call's number, jump if it is equal, return.
 LOAD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, REFUSE = 0x7fff0000, 0x00050000 | errno.EPERM
 

@@ -14,13 +14,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "test/python"
 #: pip brings a newer meson than that of the tests' other builds, which adds this flag.
 COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
-#: Wheels of this tree, each in a folder named after what it was made of.
+#: The wheels of this tree. Each is in a folder whose name is made of its inputs.
 WHEELS = ROOT / ".cache/wheels"
 KEPT_WHEELS = 6
 #: What a wheel is made of.
 SOURCES = ("bindings", "coordinator", "include", "lib", "scripts", "examples/command_line", "meson.build",
            "meson_options.txt", "pyproject.toml", "README.md", "LICENSE")
-#: What pip says when nobody here is to blame: there is no such wheel for this machine, or no way to the index.
+#: The texts of pip if nobody here is to blame: there is no such wheel for this machine, or no way to the index.
 NOT_HERE = ("No matching distribution found", "Max retries exceeded", "Read timed out")
 
 
@@ -73,7 +73,7 @@ def wheel_of(python, *setup):
 class Installed(unittest.TestCase):
     build_type = "debugoptimized"
     SETUP = ["-Dwerror=true", "-Ddebug=false"]
-    BEFORE = []  # words before those that run a Python
+    BEFORE = []  # the words before those that run a Python
 
     @classmethod
     def setUpClass(cls):

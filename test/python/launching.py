@@ -186,7 +186,7 @@ class LaunchCase(unittest.TestCase):
         self.assertEqual(out.count(f"counts {[1] * 7}"), workers, out + err)
 
     def wait_for_lines(self, process, count, text):
-        """Reads lines until this text has come so many times, and returns the lines."""
+        """Reads lines until this text has come this many times, and returns the lines."""
         lines = []
         while count:
             line = process.stdout.readline()

@@ -176,7 +176,7 @@ def measure(names, file):
     trainings = [Training(name, way, optimizer) for name in names for way in WAYS for optimizer in OPTIMIZERS]
     stores = {way: mx.kv.create("dist_sync_mpi") for way in WAYS}  # Modules have names for keys, Trainers numbers
     joint = [each.by_workers(stores[each.way]) for each in trainings]
-    # What one process learns is learnt by one rank or another, all at work at once.
+    # One rank or another does the work of one process. All ranks work at the same time.
     alone = [each.alone(kv) if i % kv.num_workers == kv.rank else np.zeros_like(joint[i])
              for i, each in enumerate(trainings)]
     curves = list(zip(trainings, over_ranks(kv, joint), over_ranks(kv, alone)))

@@ -51,7 +51,7 @@ class Ordered(Ranks):
         array.wait_to_read()
         read = slow(array)
         self.kv.pushpull("read", array)
-        time.sleep(0.1)  # time to write it, if nobody saw to the order
+        time.sleep(0.1)  # enough time to write it, if nothing kept the order
         Slow.go.set()
         self.same(read, self.rank + 1)
         self.same(array, self.total)
@@ -61,7 +61,7 @@ class Ordered(Ranks):
         out.wait_to_read()
         read = slow(out)
         self.kv.pushpull("out", value, out=out)
-        value += 100  # after the call, of which it is no part any more
+        value += 100  # this comes after the call, which it no longer concerns
         time.sleep(0.1)
         Slow.go.set()
         self.same(read, 0)

@@ -39,7 +39,7 @@ class Order(unittest.TestCase):
         for _ in range(20):
             self.step(reversed(LAYERS), 0.002)
         self.kv.barrier()
-        # Each was reported, for a new order; what is not is exchanged in the order of the first steps.
+        # Each array was reported, because the order is new. Other arrays are exchanged in the order of the first steps.
         self.assertGreater(self.messages() - before, len(LAYERS))
 
 

@@ -24,7 +24,7 @@ class Parameters(Networks):
                 loss = (norm(mx.nd.ones((4, 2)) * 10 * self.rank) ** 2).sum()
             loss.backward()
             trainer.step(4 * self.size)
-        # After two means of this rank's data alone.
+        # The value after two means of this rank's data alone.
         expected = 0.9 * (0.9 * 1 + 0.1 * 10 * self.rank) + 0.1 * 10 * self.rank
         np.testing.assert_allclose(norm.running_mean.data().asnumpy(), expected, rtol=1e-5)
         self.equal_on_ranks([norm.gamma.data(), norm.beta.data()])

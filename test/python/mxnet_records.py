@@ -37,9 +37,8 @@ def write_records(folder, name, images):
 
 class Records:
     def with_records(self, count):
-        """A folder with so many images for training, the first half of them larger, and three equal images for the
-        test.
-        """
+        """A folder with this many images for training, the first half of them larger, and three equal images for the
+        test."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         write_records(folder, "train", [(i % 10, png(i if i < count // 2 else None)) for i in range(count)])
         write_records(folder, "val", [(label, png()) for label in range(3)])

@@ -161,7 +161,7 @@ class Bench(Commands):
             self.assertTrue(0 < took["min"] <= took["p50"] <= took["p99"] <= took["max"], row)
             self.assertAlmostEqual(row["algbw_GBps"], row["bytes"] / took["p50"] / 1e3)
             self.assertAlmostEqual(row["busbw_GBps"], row["algbw_GBps"])  # of two ranks
-        # A line about mpi4py is among them where that is not installed.
+        # If mpi4py is not installed, one of the lines says so.
         self.assertIn(len(out.splitlines()), (3 + len(rows), 4 + len(rows)))
 
     def test_turns_begin_in_mpis_barrier_where_mpi4py_is_installed(self):

@@ -15,7 +15,7 @@ import tutti
 from package_fixture import PATIENCE
 
 MAY_GROW = 4 << 20
-# The address sanitizer keeps what was freed.
+# Whether freed memory is kept. The address sanitizer keeps it.
 MEMORY_IS_KEPT = "ASAN_OPTIONS" in os.environ
 
 
@@ -36,7 +36,7 @@ def held():
 
 
 def flat(what, warm, times, work):
-    """Does the work so many times, and checks that the last times leave behind no more than the first times."""
+    """Does the work this many times, and checks that the last times leave behind no more than the first times."""
     for _ in range(warm):
         work()
     before, others = resident(), held()

@@ -18,7 +18,8 @@ import tutti
 from tutti._missing import explained
 
 OTHER_MPIRUN = sys.argv.pop(1) if len(sys.argv) > 1 else None
-# In one write: print may make two, between which a launcher puts what another process says.
+# The program writes the line in one call. print may make two calls, and a launcher may put another process's line
+# between them.
 CREATES = """
 import os, tutti
 try:

@@ -38,7 +38,7 @@ class Objects(Ranks):
         everyones = self.kv.allgather_object(own)
         self.assertEqual([each.value for each in everyones], list(range(self.size)))
         self.assertIs(everyones[self.rank], own)
-        # Of any size.
+        # The objects may have any size.
         texts = self.kv.allgather_object("x" * (self.rank * 100_000))
         self.assertEqual([len(text) for text in texts], [rank * 100_000 for rank in range(self.size)])
 
@@ -97,5 +97,5 @@ class Objects(Ranks):
 
 
 if __name__ == "__main__":
-    # One exception that nobody handles would make the other ranks wait; unittest handles them all.
+    # An exception that nobody handles would make the other ranks wait, so unittest handles them all.
     unittest.main()

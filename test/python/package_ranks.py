@@ -162,7 +162,7 @@ class Memory(Ranks):
         self.assertTrue(until(lambda: seen() is None))
 
     def test_arrays_are_freed_soon_after_their_calls_though_tutti_is_not_called_again(self):
-        # More calls than the interpreter notes down of what it has to do.
+        # There are more calls than the interpreter can note down.
         arrays = [[self.mine(1000) for _ in range(10)] for _ in range(100)]
         seen = [weakref.ref(array) for of_call in arrays for array in of_call]
         pending = []
@@ -261,5 +261,5 @@ class Closing(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    # One exception that nobody handles would make the other ranks wait; unittest handles them all.
+    # An exception that nobody handles would make the other ranks wait, so unittest handles them all.
     unittest.main()

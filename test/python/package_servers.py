@@ -29,7 +29,7 @@ class Stores(unittest.TestCase):
                 kv.init("w", value)
                 kv.pull("w", value).wait()
                 np.testing.assert_array_equal(value, np.full(2, 5, np.float32))
-                # As a cell of a notebook does that is run again.
+                # A notebook that runs its cell again does the same.
                 if turn == 2:
                     del kv
                 else:
@@ -131,7 +131,7 @@ class Values(unittest.TestCase):
         self.late(kv, "init", lambda: kv.init("late", mine))
         self.late(kv, "set_optimizer", lambda: kv.set_optimizer("sgd", learning_rate=1, momentum=0.25))
         self.late(kv, "load_optimizer_states", lambda: kv.load_optimizer_states(FILE))
-        # These wait for this worker's push, and so for those of the others.
+        # These calls wait for this worker's push, and so for those of the others.
         value, momentum = 1, 0
         for name, call in (("row_sparse_pull", lambda: kv.row_sparse_pull("late", out, np.array([1]))),
                            ("save_optimizer_states", lambda: kv.save_optimizer_states(f"{FILE} of {kv.rank}"))):

@@ -17,7 +17,8 @@ import tutti
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/python"))
 import train_digits
 
-# Of all workers together; the ranks divide it. 150 steps: in more a rounding may turn another pixel into a maximum.
+# The samples of all workers together. The ranks divide the batch. There are 150 steps; in more steps a rounding may
+# turn another pixel into a maximum.
 BATCH, EPOCHS = 48, 5
 trained = []
 

@@ -59,7 +59,7 @@ class Types(unittest.TestCase):
             self.assertIsNotNone(importlib.util.find_spec(module), module)
         classes = {node.name: {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
                    for node in tree.body if isinstance(node, ast.ClassDef)}
-        for kind in (_core.Store, tutti.Pending):
+        for kind in (_core.Store, tutti.Bound, tutti.Pending):
             own = {name for name in vars(kind) if not name.startswith("__")}
             self.assertLessEqual(own, classes[kind.__name__])
         documented = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "wait"]

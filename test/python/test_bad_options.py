@@ -15,7 +15,7 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv[1])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# (program, what it is asked for, what it must say)
+# (program, its arguments, the text that it must print)
 ASKED_FOR = [
     ("tutti-info", "--rank 4", "unknown option '--rank', did you mean '--ranks'?"),
     ("tutti-info", "--ranks many", "--ranks"),
@@ -111,7 +111,7 @@ class BadOptions(unittest.TestCase):
         recipes = {folder: (ROOT / folder / "meson.build").read_text() for folder in ("benchmarks", "examples")}
         built = {f"{folder}/{name}" for folder, text in recipes.items()
                  for name in re.findall(r"executable\('(\w+)'", text)}
-        # What compare.py compiles against another MPI has the same main as allreduce_bench.
+        # The program that compare.py compiles against another MPI has the same main as allreduce_bench.
         self.assertEqual(built - {"benchmarks/mpi_allreduce"}, {str(program) for program, _, _ in ASKED_FOR} & built)
 
     def test_help_is_no_error(self):

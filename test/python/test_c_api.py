@@ -74,7 +74,7 @@ class CApi(unittest.TestCase):
             if symbol.startswith("tutti_"):
                 self.assertIn(symbol, declared())
                 continue
-            # What lies in a module's own namespace is no part of the API.
+            # Symbols in a module's own namespace are no part of the API.
             self.assertNotRegex(symbol, r"^[^(]*tutti::[a-z_]+::")
             found = re.match(r"(?:vtable for |typeinfo (?:name )?for )?tutti::(\w+)", symbol)
             self.assertTrue(found and re.search(rf"\b{found[1]}\b", spoken_of), f"{symbol} is visible")

@@ -16,7 +16,8 @@ MAY_BE_NULL = {
     "tutti_pending_then": ("context",), "tutti_tensor_set_stream": ("stream",), "tutti_pending_wait_on": ("stream",),
     **{f"tutti_store_{call}": ("options", "pending")
        for call in ("pushpull", "broadcast", "reduce_scatter", "allgather", "all_to_all", "push", "pull")},
-    "tutti_store_allreduce": ("options",), "tutti_store_send": ("pending",), "tutti_store_recv": ("source", "pending")}
+    "tutti_store_allreduce": ("options",), "tutti_store_bind": ("options",), "tutti_store_send": ("pending",),
+    "tutti_store_recv": ("source", "pending"), "tutti_bound_start": ("pending",)}
 #: What says in other words that it is null.
 MEMORY = ("tutti_tensor_create", "data")
 #: Functions that return a number instead of a code.
@@ -26,8 +27,8 @@ NO_ANSWER = {"size_t": 0, "constchar*": b"", "void*": None, "constint64_t*": Non
 RESULTS = {"int": ctypes.c_int, "size_t": ctypes.c_size_t, "constchar*": ctypes.c_char_p, "void*": ctypes.c_void_p,
            "constint64_t*": ctypes.c_void_p, "tutti_device": Device, "void": None,
            "consttutti_error*": ctypes.POINTER(Error)}
-RESULT_POINTERS = ("tutti_store**", "tutti_options**", "tutti_tensor**", "tutti_pending**", "tutti_facts**", "size_t*",
-                   "int*", "uint64_t*", "tutti_counters*")
+RESULT_POINTERS = ("tutti_store**", "tutti_options**", "tutti_tensor**", "tutti_pending**", "tutti_bound**",
+                   "tutti_facts**", "size_t*", "int*", "uint64_t*", "tutti_counters*")
 UNTOUCHED = b"\xab" * 256
 
 
@@ -56,7 +57,7 @@ class Nulls(unittest.TestCase):
         self.memory = (ctypes.c_float * 4)(1, 2, 3, 4)
         self.dims = (ctypes.c_int64 * 1)(4)
         self.keys = (Key * 1)(Key(b"weight", 0))
-        store, options, tensor, pending = (ctypes.c_void_p() for _ in range(4))
+        store, options, tensor, pending, bound = (ctypes.c_void_p() for _ in range(5))
         self.assertEqual(self.lib.tutti_store_create(b"device", None, ctypes.byref(store)), 0)
         self.assertEqual(self.lib.tutti_options_create(ctypes.byref(options)), 0)
         self.assertEqual(self.lib.tutti_tensor_create(self.memory, self.dims, ctypes.c_size_t(1), 2, Device(0, 0), None,
@@ -66,7 +67,9 @@ class Nulls(unittest.TestCase):
         one = ctypes.c_size_t(1)
         self.assertEqual(self.lib.tutti_store_pushpull(store, one, self.keys, self.values, self.values, None,
                                                        ctypes.byref(pending)), 0)
-        self.handles = {"store": store, "options": options, "tensor": tensor, "pending": pending}
+        self.assertEqual(self.lib.tutti_store_bind(store, one, self.keys, self.values, self.values, None,
+                                                   ctypes.byref(bound)), 0)
+        self.handles = {"store": store, "options": options, "tensor": tensor, "pending": pending, "bound": bound}
 
     def tearDown(self):
         for kind, handle in self.handles.items():
@@ -135,7 +138,7 @@ class Nulls(unittest.TestCase):
 
     def test_what_is_destroyed_may_be_null(self):
         destroyers = [function for function in prototypes() if function.endswith("_destroy")]
-        self.assertEqual(len(destroyers), 5)
+        self.assertEqual(len(destroyers), 6)
         for function in destroyers:
             getattr(self.lib, function)(None)
 

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# (program, what it is asked for, what it must say). Those of the build are in test_bad_options.py.
+# (program, its arguments, the text that it must print). The programs of the build are in test_bad_options.py.
 ASKED_FOR = [
     ("scripts/launch.py", "--nmu-workers 2 true", "unknown option --nmu-workers; did you mean --num-workers?"),
     ("scripts/launch.py", "-n two --launcher local true", "invalid int value: 'two'"),
@@ -76,7 +76,7 @@ ASKED_FOR = [
     ("test/lab/on_hosts.py", "2x1", "name the program"),
     ("test/lab/on_hosts.py", "--env A 2x1 true", "NAME=VALUE"),
 ]
-# Not for people: other programs start these.
+# These programs are not for people. Other programs start them.
 INNER = {".ci/run", "benchmarks/peers/ddp_steps.py", "benchmarks/peers/numpy_allreduce.py",
          "benchmarks/peers/numpy_idle.py", "benchmarks/peers/numpy_steps.py", "benchmarks/peers/gloo_allreduce.py",
          "benchmarks/peers/horovod_allreduce.py",

@@ -26,7 +26,7 @@ class Machine(unittest.TestCase):
         self.assertEqual((passed.busy, passed.stolen), (100 / 500, 50 / 500))
 
     def look(self, processors, busy):
-        """The text for a second in which so many processors are busy."""
+        """The text for a second in which this many processors are busy."""
         with tempfile.TemporaryDirectory() as folder:
             looks = []
             for ran, rested in ((0, 0), (round(100 * busy), round(100 * (processors - busy)))):

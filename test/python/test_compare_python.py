@@ -13,7 +13,7 @@ def small(who, us, ranks, tensors=None):
 
 
 def calls(cpp, own):
-    """Rows of calls that take so many µs from C++ and from Python."""
+    """Rows of calls that take this many µs from C++ and from Python."""
     return [small(who, us, ranks, tensors) for ranks in python.CALL_RANKS for tensors in python.CALLS
             for who, us in ((python.CPP, cpp), (python.OURS, own))]
 

@@ -15,7 +15,7 @@ COMPARE = ROOT / "benchmarks/compare.py"
 sys.path.insert(0, str(ROOT / "test/lab"))
 from hosts import why_not
 BUILD = sys.argv[1]
-# A build folder's allreduce_bench that finds so many wrong elements, or does not work.
+# Stands in for a build folder's allreduce_bench. It finds this many wrong elements, or does not work.
 BENCH = """#!/usr/bin/env python3
 import json, sys
 words = sys.argv
@@ -34,7 +34,7 @@ class RunCase(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        # The same peers, whatever is installed here.
+        # The peers are the same, whatever is installed here.
         self.bare_python = self.folder / "python"
         self.bare_python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
         self.bare_python.chmod(0o755)
@@ -111,7 +111,7 @@ class AtLength(RunCase):
         self.assertEqual({(row["who"], row["hosts"], row["wire"]) for row in kept["rows"]},
                          {("tutti", 2, "none"), ("tutti, bf16 wire", 2, "bf16"), ("tutti, fp16 wire", 2, "fp16")})
         self.assertGreater(kept["payload_Bps"]["2 hosts"], 1e7)
-        # Of two hosts each sends the whole tensor in a turn, and there is one turn that does not count.
+        # With two hosts, each sends the whole tensor in a turn. There is one turn that does not count.
         sizes = {row["who"]: row["sent_bytes_of_program"] / (row["iters"] + 1) / row["bytes"] for row in kept["rows"]}
         self.assertGreater(sizes["tutti"], 1)
         self.assertLess(sizes["tutti, bf16 wire"], 0.75)

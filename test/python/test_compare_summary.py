@@ -21,7 +21,7 @@ UNITS = {"µs": 1, "ms": 1e3, "s": 1e6}
 def record():
     """Two ranks: tutti beside each peer's settings."""
     rows = [row("Open MPI", "tutti", 11.64, 2, size) for size in (4, 16 * KIB, 64 * KIB, MIB)]
-    rows += [row("Open MPI, picked", "tutti", 1, 2, 4)]  # the luckier race does not stand for it
+    rows += [row("Open MPI, picked", "tutti", 1, 2, 4)]  # the luckier race does not count
     rows += [row("Open MPI", "Open MPI", 16, 2, size) for size in (4, 16 * KIB, 64 * KIB, MIB)]
     rows += [row("Open MPI, picked", "Open MPI, picked", 5.828, 2, 4)]
     rows += [row("Intel MPI", "Intel MPI", us, 2, size)

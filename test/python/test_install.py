@@ -66,7 +66,7 @@ class Outside(unittest.TestCase):
         built = {o["name"]: o["value"] for o in json.loads(said("meson", "introspect", BUILD, "--buildoptions"))}
         cls.prefix = cls.top / "moved" / built["prefix"].lstrip("/")
         cls.libdir = cls.prefix / built["libdir"]
-        # Nothing that this machine has set up may stand in for what the test itself says.
+        # No setting of this machine may take the place of the test's own.
         cls.env = {name: value for name, value in os.environ.items()
                    if name not in ("LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH", "CMAKE_PREFIX_PATH")}
         cls.env["PKG_CONFIG_PATH"] = str(cls.libdir / "pkgconfig")

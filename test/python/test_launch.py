@@ -10,12 +10,12 @@ import unittest
 from launching import COUNTS, LAUNCH, MPI, LaunchCase
 
 RANK = "$OMPI_COMM_WORLD_RANK"
-# Leaves whatever can be left: a process in a session of its own, and one that ignores SIGTERM.
+# Leaves processes that are hard to end: one in a session of its own, and one that ignores SIGTERM.
 CLING = ("setsid sleep 600 & (trap '' TERM INT HUP; echo up; sleep 600) & "
          "trap '' TERM INT HUP; wait; sleep 600")
 # Saves its state when it is asked to end.
 SAVES = "trap 'sleep 4; echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done"
-# What tutti logs on a rank that lost rank 1, in double quotes of a shell.
+# The line that tutti logs on a rank that lost rank 1, in double quotes of a shell.
 LOST = "2026-11-24 10:51:47.123 tutti[rank " + RANK + "] error: rank 1 is lost: {}"
 # A worker that is in MPI; rank 1 dies there by kill -9.
 IN_MPI = """

@@ -11,7 +11,7 @@ from launching import LAUNCH, LIMIT, LaunchCase
 from strangers import Siege
 
 STRANGERS = 10_000
-# In the place of mpirun: says where the launcher listens, and starts the workers when it may.
+# Takes the place of mpirun: says where the launcher listens, and starts the workers when it may.
 MPIRUN = """#!/bin/sh
 if [ "$1" != --version ]; then
   echo "$TUTTI_LAUNCH_CONTACT" > {folder}/contact.part && mv {folder}/contact.part {folder}/contact

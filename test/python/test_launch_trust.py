@@ -335,9 +335,9 @@ class Secrets(unittest.TestCase):
                     self.assertTrue(key in made.told and contact in made.told)
 
 
-# Leaves a mark where it was run.
+# Leaves a mark at the place where it was run.
 PLANTED = "#!/bin/sh\ntouch {mark}\n"
-# To this machine, as if there were another one.
+# Connects to this machine, as if it were another one.
 SSH = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nshift\nexec sh -c \"$*\"\n"
 
 

@@ -53,7 +53,7 @@ class Promises(WithMXNet):
     """Tests with the numbers of ranks in `COUNTS`, and with the numbers of workers and servers in `JOBS`."""
 
     def test_what_scripts_may_count_on(self):
-        # In one job: MXNet needs seconds to begin.
+        # All run in one job, because MXNet needs seconds to begin.
         for count in self.COUNTS:
             with self.subTest(ranks=count):
                 said("mpirun", "-n", count, self.python, "-m", "unittest", "-v", *PARTS, timeout=900, cwd=self.top,
@@ -220,7 +220,7 @@ class AtLength(ServedExamples, Devices, Benchmarks, Files, Records, OverSshAtLen
         self.assertEqual((code, sorted(out.splitlines())), (0, [f"[worker {rank}] done" for rank in range(3)]), err)
 
     def test_workers_have_the_loss_curves_of_one_process_with_their_joint_batch(self):
-        # The more workers, the sooner their curves part from those of one process.
+        # With more workers, their curves part sooner from those of one process.
         self.on_ranks(4, HERE / "mxnet_curves.py", timeout=1200)
 
 

@@ -228,7 +228,7 @@ class Slow(Promises, Learning):
                 self.learns_what_one_learns(count)
 
     def test_objects_above_2_gib(self):
-        # Two ranks of 4 GiB each, for the object and its pickle.
+        # There are two ranks with 4 GiB each, for the object and its pickle.
         text = self.on_ranks(2, HERE / "package_large.py", timeout=300)
         self.assertEqual(text.count(": well"), 2, text)
 
@@ -244,7 +244,8 @@ def preload():
 
 @unittest.skipUnless(KIND == "sanitized", "a build of its own")
 class Sanitized(MorePromises, Learning):
-    # Compilers see more in such a build, not all of which is there. Python frees little of what it takes.
+    # Compilers warn of more in such a build, and not all warnings are right. Python frees little of the memory that it
+    # takes.
     SETUP = ["-Db_sanitize=address", "-Db_lundef=false"]
     COUNTS = FAIL_AMONG = (3,)
     SLOWER = 5

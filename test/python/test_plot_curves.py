@@ -41,7 +41,7 @@ class Curves(unittest.TestCase):
     def test_runs_that_learn_the_same_are_all_seen(self):
         first = pixels_like(self.drawn([RUN]), plot_curves.COLOURS[0])
         both = self.drawn([RUN, {**copy.deepcopy(RUN), "workers": 1}])
-        # Rings leave open what they lie on, which full marks would cover.
+        # Rings do not cover the line below them, as full marks would.
         self.assertGreater(pixels_like(both, plot_curves.COLOURS[0]), first // 4)
         self.assertGreater(pixels_like(both, plot_curves.COLOURS[1]), first // 4)
 

@@ -53,7 +53,7 @@ class Project(unittest.TestCase):
             (folder / "meson.build").write_text(MESON_PROJECT)
             shutil.copy(ROOT / "examples/hello.cc", folder)
             (folder / "hello_in_c.c").write_text(PROGRAM_IN_C)
-            # Without optimisation, for it does next to nothing.
+            # The build is not optimised, because the program does next to nothing.
             said("meson", "setup", "--wrap-mode=forcefallback", "--buildtype=plain", folder / "build", folder)
             targets = {t["name"] for t in json.loads(said("meson", "introspect", "--targets", folder / "build"))}
             said("ninja", "-C", folder / "build", "hello", "hello_in_c")

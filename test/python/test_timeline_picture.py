@@ -22,7 +22,7 @@ LOADER.exec_module(timeline)
 
 
 def rank(lasts, steps=6, period=100.0):
-    """Two keys whose calls last so many µs in each step; nothing happens in the rest of it."""
+    """Two keys whose calls last this many µs in each step. Nothing happens in the rest of the step."""
     rows = {number: timeline.Row(
         f"'{number}'", [{"ts": period * step + number, "dur": lasts, "cat": "call", "name": "pushpull", "args": {}}
                        for step in range(steps)]) for number in (0, 1)}

@@ -40,7 +40,7 @@ class Ranks(unittest.TestCase):
         return self.of(self.rank, shape, dtype)
 
     def of(self, rank, shape=(3, 4), dtype=torch.float32):
-        """The elements that this rank contributes: from rank + 1 on, in steps of 10, as far as the dtype goes."""
+        """The elements that this rank contributes: from rank + 1 on, in steps of 10, within the range of the dtype."""
         count = torch.Size(shape).numel()
         return (torch.arange(count) % 4 * 10 + rank + 1).to(dtype).reshape(shape)
 

@@ -161,7 +161,7 @@ class KeptMemory(unittest.TestCase):
 
 
 class WithCalls(unittest.TestCase):
-    """With Calls in place of the store's Pendings."""
+    """Uses Calls in place of the store's Pendings."""
 
     def setUp(self):
         patch = mock.patch.object(_core, "on_wakeups", lambda call, callback: call.then(callback))
@@ -222,7 +222,7 @@ class Refused(WithCalls):
 
 
 class AtTheEnd(WithCalls):
-    """When nobody runs callbacks any more."""
+    """Tests the time when nobody runs callbacks any more."""
 
     def test_a_call_that_would_wait_in_line_is_refused_and_one_that_waits_is_told(self):
         calls = Submissions()

@@ -11,6 +11,7 @@ def main(kv: tutti.KVStore, array: np.ndarray[tuple[int, ...], np.dtype[np.float
     kv.pushpull("k", array, op="mean")  # rejected: arg-type
     kv.pushpull("k", array, priority="high")  # rejected: arg-type
     kv.pushpull("k")  # rejected: call-arg
+    kv.bind("k", array).start(array)  # rejected: call-arg
     kv.pushpull("k", array, root_rank=0)  # rejected: call-arg
     kv.broadcast("k", array, root_rank="0")  # rejected: arg-type
     kv.allocate("3")  # rejected: arg-type

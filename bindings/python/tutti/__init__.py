@@ -8,6 +8,7 @@
 Each of these has a help of its own, such as help(tutti.create) and help(tutti.KVStore.pushpull):
     tutti.create(type, ...)             makes a store, or joins the job that tutti-launch has started
     kv.pushpull(key, ins, outs)         sums arrays over all ranks; kv.allreduce waits for the sum
+    kv.bind(key, ins, outs)             settles the arguments of a pushpull that is made again and again
     kv.broadcast(key, value, root_rank) gives one rank's array to all
     kv.reduce_scatter, kv.allgather     the two halves of a pushpull
     kv.all_to_all                       gives each rank another part of the array
@@ -36,13 +37,13 @@ except ImportError as error:
     from tutti._missing import explained
     raise explained(error) from error
 from tutti import _binding
-from tutti._core import ErrorCode, GpuArray, Pending
+from tutti._core import Bound, ErrorCode, GpuArray, Pending
 from tutti._store import KVStore, Received
 from tutti.errors import (AbortedError, DuplicateKeyError, Error, InternalError, InvalidArgumentError, MismatchError,
                           PeerLostError, TimedOutError, UnsupportedError)
 from tutti.types import Choice, Counters, Seconds
 
-__all__ = ["AbortedError", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "GpuArray",
+__all__ = ["AbortedError", "Bound", "Choice", "Counters", "DuplicateKeyError", "Error", "ErrorCode", "GpuArray",
            "InternalError", "InvalidArgumentError", "KVStore", "MismatchError", "PeerLostError", "Pending",
            "Received", "TimedOutError", "UnsupportedError", "create"]
 __version__ = _core.version()
@@ -136,7 +137,7 @@ def create(type: str, *, ranks: Iterable[SupportsIndex] | None = None,
                if name not in ("type", "check_finite") and value is not None}
     if isinstance(timeline, os.PathLike):
         options["timeline"] = os.fspath(timeline)
-    if "logging" in sys.modules:  # else nobody has configured it
+    if "logging" in sys.modules:  # if it has not been imported, nobody has configured it
         from tutti import _logs  # pylint: disable=import-outside-toplevel  # import tutti stays quick
         _logs.follow()
     store = KVStore(type, options, check_finite)

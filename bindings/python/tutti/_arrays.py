@@ -8,10 +8,10 @@ from tutti.errors import InvalidArgumentError, UnsupportedError
 
 #: The dtypes that are added up. Calls that only move elements take others of 1 to 16 bytes, too.
 DTYPES = ("bfloat16", "float16", "float32", "float64", "int8", "uint8", "int32", "int64")
-#: For each dtype of numbers without a counterpart one that holds them all, or nearly.
+#: For each dtype of numbers that tutti does not have, a dtype that holds all its values, or nearly all.
 INSTEAD = {"bool": "uint8", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64",
            "float128": "float64"}
-#: What to do with an array of numpy's kind.
+#: The advice for each of numpy's kinds of arrays that tutti does not take.
 ADVICE = {"c": "pass array.view(array.real.dtype), which shares its memory: real and imaginary parts side by side",
           "S": "broadcast_object and allgather_object of the store exchange text",
           "U": "broadcast_object and allgather_object of the store exchange text",
@@ -19,7 +19,7 @@ ADVICE = {"c": "pass array.view(array.real.dtype), which shares its memory: real
           "M": "pass array.view('int64'), which shares its memory",
           "m": "pass array.view('int64'), which shares its memory"}
 
-#: Each error that advises to pass a copy ends so, for the store writes the result into the copy alone.
+#: Each error that advises to pass a copy ends with this, because the store writes the result only into the copy.
 COPY_BACK = "and copy the result back: array[...] = result"
 
 

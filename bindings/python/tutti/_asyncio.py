@@ -20,7 +20,7 @@ def _wake(loop, future):
     try:
         loop.call_soon_threadsafe(_settle, future)
     except RuntimeError:
-        if not loop.is_closed():  # a closed loop has nobody who waits
+        if not loop.is_closed():  # nobody waits on a closed loop
             raise
 
 

@@ -4,7 +4,7 @@ import os
 
 from tutti import _core
 
-#: At the end of the program a callback that waits for what never comes is left behind after so many seconds.
+#: At the end of the program, a callback that waits in vain is left behind after this many seconds.
 PATIENCE = 1.0
 #: Flags of the code of coroutines and asynchronous generators: inspect.CO_COROUTINE and CO_ASYNC_GENERATOR.
 ASYNC = 0x80 | 0x200
@@ -40,7 +40,7 @@ def _run(queue):
             callback(error)
         except BaseException as raised:  # pylint: disable=broad-except
             _core.report(raised, callback)
-        del job, callback, error  # what they hold is not kept until the next one comes
+        del job, callback, error  # so that their objects do not live until the next one comes
 
 
 def stop():

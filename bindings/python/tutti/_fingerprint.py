@@ -59,7 +59,7 @@ def total_of(tensors):
 
 
 def names_of(everyones):
-    """The names of rank 0 in its order, and then those that rank 0 does not have."""
+    """Returns the names of rank 0 in its order, and then the names that rank 0 does not have."""
     return list(dict.fromkeys(name for tensors in everyones for name in tensors))
 
 

@@ -1,4 +1,4 @@
-"""Arrays on a GPU of other libraries: where they lie, and the stream in which their library works."""
+"""Finds arrays of other libraries on a GPU: their memory, and the stream in which their library works."""
 import sys
 
 from tutti.errors import InvalidArgumentError

@@ -22,7 +22,7 @@ def is_among(values):
 
 
 def with_places(values, place):
-    """The values, with `place(array)`, an array of numpy, for each array of jax."""
+    """Returns the values. In place of each array of jax stands `place(array)`, an array of numpy."""
     if isinstance(values, (list, tuple)):
         return [with_places(value, place) for value in values]
     return place(values) if is_array(values) else values
@@ -37,7 +37,7 @@ def copied(array):
 
 
 def filled(places, values):
-    """The values, with a new array of jax, made of its place, for each array of jax."""
+    """Returns the values. In place of each array of jax stands a new array of jax that is made from its place."""
     if isinstance(values, (list, tuple)):
         return [filled(*pair) for pair in zip(places, values)]
     return sys.modules["jax"].numpy.asarray(places) if is_array(values) else values

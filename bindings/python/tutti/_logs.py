@@ -9,7 +9,7 @@ from tutti import _core
 
 #: By the library's levels: trace, debug, info, warning, error, critical.
 LEVELS = (5, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
-#: At the end of the program, for the handlers.
+#: At the end of the program the handlers have this many seconds.
 PATIENCE = 1.0
 LOGGER = logging.getLogger("tutti")
 _follower = None  # the process whose log goes there

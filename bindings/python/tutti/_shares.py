@@ -1,4 +1,4 @@
-"""How many elements each rank sends to each."""
+"""Finds the number of elements that each rank sends to each other rank."""
 import numpy as np
 
 from tutti import _objects
@@ -6,7 +6,8 @@ from tutti.errors import InvalidArgumentError
 
 
 class Matrix(list):
-    """Counts as the extension takes them, by sender and then by receiver: nobody needs to look at each again."""
+    """Holds the counts as the extension takes them, by sender and then by receiver, so that nobody needs to check each
+    of them again."""
 
 
 def matrix(store, key, counts):

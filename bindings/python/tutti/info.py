@@ -8,7 +8,7 @@ from tutti import _core
 from tutti_scripts.command_line import Parser, is_first_to_say, program, quiet_when_cut_off
 
 MIB = 1 << 20
-#: A rank for each of these, where none is asked for.
+#: If the user does not ask for a rank, the options of each of these numbers of ranks are shown.
 RANKS = (1, 2, 4, 8, 64)
 
 
@@ -85,7 +85,7 @@ def print_json(given, kv, trouble):
 @quiet_when_cut_off
 def main():
     given = make_parser().parse_args()
-    # Made before anything is printed, for it knows the rank.
+    # The store is made before anything is printed, because it knows the rank.
     kv, trouble = None, None
     try:
         kv = tutti.create("dist_sync_mpi")

@@ -129,7 +129,7 @@ struct NotedStreams : tutti::base::StreamOrder {
   mutable std::vector<DeviceStream> held_back;
 };
 
-/// Issues what is left of a call when a thread begins to wait for it.
+/// When a thread begins to wait for a call, issues the remaining parts of the call.
 struct Issuer : tutti::base::Driver {
   void drive(const Completion&, tutti::base::Clock::time_point) override { FAIL("it drives"); }
   void wake(const Completion& call) override {

@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 constexpr std::size_t many = 100'000;
 
-/// Of this process, in MiB. Asks malloc for nothing, which would change what it keeps.
+/// The memory of this process in MiB. It allocates nothing, because that would change what malloc
+/// keeps.
 long resident() {
   const Fd file(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   std::array<char, 128> text{};
@@ -45,7 +46,7 @@ struct Blocks {
 }  // namespace
 
 TEST_CASE("a thread that ends returns the memory of its tables, up to the end of its arena") {
-  // From now on malloc asks the system for no block of 1 MiB alone.
+  // From now on malloc does not ask the system for a block of 1 MiB alone.
   void* volatile large = std::malloc(30 * mebibyte);
   std::free(large);
   const long before = resident();

@@ -6,7 +6,8 @@
 
 #include "base/log.h"
 
-/// What is logged while it lives: made and destroyed while nobody logs, read by any thread.
+/// Keeps the lines that are logged while it lives. It is made and destroyed while nobody logs. Any
+/// thread may read it.
 class Logged {
  public:
   Logged() { tutti::base::log().sinks().push_back(sink_); }

@@ -23,7 +23,7 @@ TEST_CASE("two mappings of a memory file show the same bytes") {
 }
 
 TEST_CASE("a mapping in which a huge page has room begins where one may") {
-  // Where the kernel has none any page will do.
+  // If the kernel has no huge page, any page will do.
   const std::size_t huge = std::max<std::size_t>(huge_page_bytes(), 4096);
   for (const std::size_t bytes : {huge, 2 * huge + 4096, 3 * huge - 1}) {
     const Fd file = create_memory_file("test", bytes);

@@ -12,7 +12,7 @@ using namespace tutti::base;
 
 namespace {
 
-/// How a process ends that runs `body`, and what it says.
+/// Runs `body` in a process, and returns how the process ends and what it prints.
 template <typename Body>
 std::pair<int, std::string> end_of(const Body& body) {
   int status = 0;

@@ -8,7 +8,7 @@ using tutti::base::quoted;
 
 namespace {
 
-/// What may stand in a log: no control character, no escape sequence.
+/// Whether the text may stand in a log: it has no control character and no escape sequence.
 bool is_one_line(const std::string& text) {
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;

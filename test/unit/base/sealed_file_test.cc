@@ -25,12 +25,12 @@ std::size_t files_in(const std::string& folder) {
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
-/// What the system says of a folder that is to reach the disk.
+/// The error number with which the system refuses to sync a folder.
 int folder_failure = 0;
 
 }  // namespace
 
-/// In place of the system's.
+/// Replaces the system's function.
 extern "C" int fsync(int file) {
   struct stat status {};
   const bool is_folder = ::fstat(file, &status) == 0 && S_ISDIR(status.st_mode);

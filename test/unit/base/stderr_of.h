@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// What the process writes to stderr while `body` runs.
+/// The text that the process writes to stderr while `body` runs.
 template <typename Body>
 std::string stderr_of(const Body& body) {
   std::FILE* const file = std::tmpfile();

@@ -28,8 +28,8 @@ double work_of(const Model& model) {
   return work;
 }
 
-/// What the bound's link does: of the layers whose gradients are ready, it carries the foremost,
-/// and turns to a more urgent one at once. Time passes in small steps.
+/// Simulates the link of the bound. Of the layers whose gradients are ready, it carries the first
+/// one, and it turns to a more urgent one at once. Time passes in small steps.
 double simulate(const std::vector<LayerCost>& layers, double seconds_per_byte, double tick) {
   std::vector<double> ready(layers.size());
   double now = 0;
@@ -189,7 +189,7 @@ TEST_CASE("as many steps are timed of each kind as its turns say") {
   CHECK(rehearsal.compute_alone().size() == 3);
   const std::uint64_t before = store->counters().tensors_reduced;
   CHECK(rehearsal.communication_alone().size() == 3);
-  // Where ranks would meet, and the times.
+  // The tensors in which the ranks would meet, and the times.
   CHECK(store->counters().tensors_reduced == before + 3 * (tensor_count(model) + 1) + 1);
   CHECK(rehearsal.steps().size() == 4);
   CHECK(rehearsal.wrong() == 0);

@@ -1,6 +1,6 @@
-// Each function of tutti/c.h passes on all of its arguments, and hands out all that comes back: one
-// row each, over a store that writes down what it is asked. The tests of C++
-// try how a real store answers.
+// Each function of tutti/c.h passes on all of its arguments, and returns all results. There is one
+// row for each, over a store that writes down its calls. The tests of C++ try how a real store
+// answers.
 #include <fmt/format.h>
 
 #include <array>
@@ -39,6 +39,7 @@ struct Held {
 };
 using HeldTensor = Held<tutti_tensor, tutti_tensor_destroy>;
 using HeldPending = Held<tutti_pending, tutti_pending_destroy>;
+using HeldBound = Held<tutti_bound, tutti_bound_destroy>;
 using HeldOptions = Held<tutti_options, tutti_options_destroy>;
 using HeldFacts = Held<tutti_facts, tutti_facts_destroy>;
 using HeldStore = Held<tutti_store, tutti_store_destroy>;
@@ -78,7 +79,7 @@ class Scene {
   std::map<char, HeldTensor> tensors_;
 };
 
-/// Two keys of a call, of which the second has two tensors.
+/// Two keys of a call. The second one has two tensors.
 struct Lists {
   Lists(const Scene& scene, const std::string& names)
       : tensors{scene[names[0]], scene[names[1]], scene[names[2]]},
@@ -463,6 +464,51 @@ void add_outcomes(Table& table) {
       }};
 }
 
+/// A binding of C.
+struct Binding {
+  explicit Binding(Scene& scene) : ins(scene, "abc"), outs(scene, "def") {
+    code = tutti_store_bind(&scene.store, 2, keys.data(), ins.values.data(), outs.values.data(),
+                            &urgent, &bound.handle);
+  }
+  Lists ins;
+  Lists outs;
+  HeldBound bound;
+  int code = -1;
+};
+
+void add_bound_calls(Table& table) {
+  const std::string call = "pushpull 'v' 'w' in a,b+c out d,e+f root 0 priority 5 average";
+  table["tutti_store_bind"] = {"0 , then " + call, [](Scene& scene) {
+                                 const Binding binding(scene);
+                                 const std::string before = outcome(scene, binding.code);
+                                 binding.bound.handle->bound.run();
+                                 return before + ", then " + scene.heard();
+                               }};
+  table["tutti_bound_start"] = {
+      "0 " + call + " done, then 0 " + call, [](Scene& scene) {
+        const Binding binding(scene);
+        HeldPending pending;
+        const int first = tutti_bound_start(binding.bound.handle, &pending.handle);
+        const std::string text = outcome(scene, first, pending);
+        return text + ", then " + outcome(scene, tutti_bound_start(binding.bound.handle, nullptr));
+      }};
+  table["tutti_bound_wait"] = {
+      "0, then mismatch 'they differ' of 7 1 2", [](Scene& scene) {
+        const Binding binding(scene);
+        const int before = tutti_bound_wait(binding.bound.handle);
+        const auto completion = std::make_shared<base::Completion>(1, "a call");
+        scene.recording->answer_by(completion);
+        tutti_bound_start(binding.bound.handle, nullptr);
+        completion->finish(failure());
+        CHECK(tutti_bound_wait(binding.bound.handle) == TUTTI_MISMATCH);
+        return fmt::format("{}, then {}", before, shown(*tutti_last_error()));
+      }};
+  table["tutti_bound_run"] = {"0 " + call, [](Scene& scene) {
+                                const Binding binding(scene);
+                                return outcome(scene, tutti_bound_run(binding.bound.handle));
+                              }};
+}
+
 void add_options(Table& table) {
   const auto described = [](tutti_options* options) {
     HeldFacts facts;
@@ -544,7 +590,7 @@ void add_facts(Table& table) {
 Table table() {
   Table all;
   for (const auto add : {add_exchanges, add_halves_and_peers, add_settings, add_answers,
-                         add_tensors, add_outcomes, add_options, add_facts}) {
+                         add_tensors, add_outcomes, add_bound_calls, add_options, add_facts}) {
     add(all);
   }
   return all;
@@ -552,8 +598,8 @@ Table table() {
 
 /// Functions that give back a handle have no result; each row uses them.
 const std::set<std::string> destroyers = {"tutti_options_destroy", "tutti_facts_destroy",
-                                          "tutti_tensor_destroy", "tutti_store_destroy",
-                                          "tutti_pending_destroy"};
+                                          "tutti_tensor_destroy",  "tutti_store_destroy",
+                                          "tutti_pending_destroy", "tutti_bound_destroy"};
 
 std::set<std::string> functions_of_the_header() {
   std::ifstream file(TUTTI_C_HEADER);

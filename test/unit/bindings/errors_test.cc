@@ -1,4 +1,4 @@
-// What the C API says when there is no memory even for saying it.
+// The errors of the C API when there is no memory even for their texts.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <new>

@@ -6,8 +6,8 @@
 
 #include "kvstore/backend.h"
 
-/// The implementation of a store that exchanges nothing. It writes down what it is asked, for tests
-/// of what stands before a store.
+/// The implementation of a store that exchanges nothing. It writes down its calls, for tests of the
+/// code above a store.
 class RecordingStore : public tutti::Backend {
  public:
   /// Rank 1 of 3, on the second of 2 nodes.
@@ -26,7 +26,7 @@ class RecordingStore : public tutti::Backend {
   int num_dead_node() const override { return 4; }
   std::vector<tutti::Choice> choices() const override;
 
-  /// Tensors that lie at this place have this name in what was heard.
+  /// Gives the tensors at this place this name in the recorded calls.
   void name(const void* place, const std::string& name) { names_[place] = name; }
   /// Returns the calls that the store heard since the last `take_heard`, in order.
   std::string take_heard();

@@ -53,7 +53,7 @@ class OnDevice {
     return {
         .ins = {&in_address_, 1}, .outs = {&out_address_, 1}, .count = count_, .ready = &ready_};
   }
-  /// Whether it holds the sum over so many ranks.
+  /// Whether it holds the sum over this many ranks.
   bool is_sum(int ranks) const {
     stream_.copy_to_host(host_.data(), out_.data(), host_.span().size());
     stream_.synchronize();
@@ -79,13 +79,13 @@ class OnDevice {
   std::size_t count_;
 };
 
-/// How many tensors of so many ranks and batches are not the sum.
+/// The number of tensors, over this many ranks and batches, that are not the sum.
 int wrong_sums(unsigned seed, int ranks, std::size_t batch_count) {
   const cuda::Gpu gpu(0);
   std::mt19937_64 shared(seed);
   Node node(ranks, small_tuning(shared));
   const cuda::ContextGuard context(gpu);
-  // Else each copy is done when it has been enqueued.
+  // If the memory were not pinned, each copy would be done when it has been enqueued.
   const cuda::Registration pinned(gpu, node.own_staging());
   std::vector<std::vector<std::size_t>> counts(batch_count);
   for (auto& parts : counts) {
@@ -113,9 +113,9 @@ int wrong_sums(unsigned seed, int ranks, std::size_t batch_count) {
   return wrong;
 }
 
-/// On a machine with these faults. The program's earlier work takes 0.1 s a tensor, and it runs one
-/// tensor after the other: a rank that does not wait for it copies inputs that are not written yet,
-/// even if the scheduler holds the rank's thread back.
+/// The number of wrong sums on a machine with these faults. The program's earlier work takes 0.1 s
+/// a tensor, one tensor after the other. So a rank that does not wait for it copies inputs that are
+/// not written yet, even if the scheduler holds the rank's thread back.
 int wrong_sums_with(const std::string& faults) {
   const standin::Playing machine("h2d_delay=2e-3 d2h_delay=2e-3 d2d_delay=0.1", faults);
   return wrong_sums(1, 2, 2);

@@ -13,7 +13,8 @@
 /// program's fill the inputs, some of them late.
 class DevicePart {
  public:
-  /// With the GPU's context current; all outlive it. The scenario's parts have one input a rank.
+  /// Needs the GPU's context to be current. All arguments outlive it. The scenario's parts have one
+  /// input on each rank.
   DevicePart(const Scenario& scenario, int rank, const tutti::cuda::Gpu& gpu,
              tutti::collective::Ends& ends, std::mt19937_64& random);
 

@@ -21,7 +21,7 @@ class Driver {
   std::size_t started_early() const { return started_early_; }
   /// How many large ones were started while a large one and a small one before them were not done.
   std::size_t started_behind_small() const { return started_behind_small_; }
-  /// Until `ready()`, which is asked again and again.
+  /// Drives until `ready()`, which it calls again and again.
   template <typename Ready>
   void wait_for(const Ready& ready) {
     while (!attempt(ready)) {

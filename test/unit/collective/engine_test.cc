@@ -22,7 +22,7 @@ Tuning small_tuning(std::mt19937_64& random) {
   tuning.sums_together = random() % 2 == 0;
   tuning.half_bytes = std::array{64U, 512U, 4096U, 131'072U}[random() % 4];
   tuning.halves_from = std::array{std::size_t{1}, std::size_t{2048}, SIZE_MAX}[random() % 3];
-  // Both ways of staging, whatever this machine's caches are.
+  // Both ways of staging are tested, with any caches of this machine.
   tuning.staging.least_bytes = std::array{1U, 256U, 32'768U}[random() % 3];
   tuning.staging.between_trials = 1 + random() % 8;
   return tuning;

@@ -8,7 +8,7 @@
 #include "collective/ends.h"
 
 /// Ends whose tensors lie where the processor must not reach: their addresses are not canonical, so
-/// whoever follows one is ended by the processor. A copy is made some polls after it was begun, and
+/// the processor ends a program that follows one. A copy is made some polls after it was begun, and
 /// the copies under way are made in random order.
 class FakeEnds final : public tutti::collective::Ends {
  public:

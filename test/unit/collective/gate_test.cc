@@ -37,7 +37,7 @@ void finish(Rank& rank) {
   rank.driver.wait_for([&] { return rank.engine.step() == Progress::done; });
 }
 
-/// As far as it goes alone.
+/// Steps until this rank can go no further alone.
 Progress step_on(Rank& rank) {
   Progress progress = rank.engine.step();
   while (progress == Progress::moved) progress = rank.engine.step();

@@ -60,7 +60,7 @@ void finish_next(Rank& rank) {
   rank.driver.wait_for([&] { return rank.engine.step() == Progress::done; });
 }
 
-/// As far as it goes alone.
+/// Steps until this rank can go no further alone.
 void step_alone(Rank& rank) {
   while (rank.engine.step() == Progress::moved) {
   }

@@ -36,7 +36,7 @@ class Nodes {
     }
   }
 
-  /// What every node sends in a round, which then arrives.
+  /// Returns the messages that every node sends in a round, and lets them arrive.
   std::vector<Bytes> play(std::size_t index) {
     std::vector<Bytes> sent;
     for (std::size_t node = 0; node < size(); ++node) {

@@ -50,7 +50,7 @@ Scenario::Tensors random_tensors(const Batch& batch, std::size_t count, std::siz
   return tensors;
 }
 
-/// What a rank's inputs have of a part.
+/// The number of elements that a rank's inputs have of a part.
 std::size_t input_count(const Batch& batch, std::size_t count, int rank, int ranks) {
   return batch.kind == CollectiveKind::allgather ? shard(count, rank, ranks).count() : count;
 }
@@ -65,8 +65,8 @@ reduce::Kernel kernel(const Batch& batch, double divisor) {
   return {batch.dtype, batch.dtype, batch.op, divisor};
 }
 
-/// Whether the placement of ranks shows in the sum: 16 bits hold what is rounded, and some nodes
-/// hold no branch of the tree over ranks.
+/// Whether the placement of ranks shows in the sum. It does if 16 bits hold rounded values, and
+/// some nodes hold no branch of the tree over ranks.
 bool depends_on_nodes(const Batch& batch, const topology::Topology& topology) {
   if (topology.node_count() == 1) return false;
   if (batch.wire != WireFormat::none || size_of(batch.dtype) == 2) return true;
@@ -80,7 +80,7 @@ reference::Bytes over_nodes(const Batch& batch, const std::vector<reference::Byt
                             const topology::Topology& topology, std::size_t count) {
   const reduce::Kernel all = kernel(batch, batch.divisor);
   if (!depends_on_nodes(batch, topology)) return reference::reduced(all, of_ranks, count);
-  // 16 bits may not hold what is not divided.
+  // 16 bits may not hold values that are not divided.
   const bool narrow = size_of(batch.dtype) == 2;
   const double first = narrow ? batch.divisor : 1;
   const double second = narrow ? 1 : batch.divisor;
@@ -302,7 +302,7 @@ Part::Part(const Scenario& scenario, int rank, shm::Arena& arena, FakeEnds* ends
       }
     }
   }
-  // Only now: vectors must not move any more.
+  // The addresses are taken only now, because vectors must not move any more.
   for (std::size_t b = 0; b < addresses_.size(); ++b) {
     Batch& batch = batches_.emplace_back(scenario.planned[b].batch_at(rank));
     for (std::size_t p = 0; p < batch.parts.size(); ++p) {

@@ -31,7 +31,7 @@ struct Scenario {
     reference::Bytes shares_of(int rank) const;  ///< all_to_all only
   };
 
-  /// What may happen in it.
+  /// The things that may happen in it.
   struct Options {
     std::size_t batches = 1;
     std::size_t most_elements = 1;  ///< of a part
@@ -40,8 +40,8 @@ struct Scenario {
     double in_arenas = 0.3;       ///< share of batches whose tensors all lie in arenas
     double hidden = 0;            ///< share of batches whose tensors lie behind ends of their own
     std::size_t most_inputs = 3;  ///< that a rank has of a part
-    /// By rank, the lowest rank on its node; none: all are on one. Between nodes some of the f32
-    /// travels in 16 bits.
+    /// By rank, the lowest rank on its node. If it is empty, all ranks are on one node. Between
+    /// nodes some of the f32 travels in 16 bits.
     std::vector<int> leader_of = {};
   };
 

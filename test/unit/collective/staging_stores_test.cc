@@ -26,7 +26,7 @@ StagingStores fresh() {
   return stores;
 }
 
-/// Makes so many copies there; how many of them went around the caches.
+/// Makes this many copies there. Returns how many of them went around the caches.
 int copy(StagingStores& stores, const CopyCosts& machine, int copies) {
   int around = 0;
   for (int i = 0; i < copies; ++i) {

@@ -78,6 +78,7 @@ TEST_CASE("two ranks that are alone sum by halves, and sooner if they have a pro
   const Topology apart{0, 2, {{0}, {1}}};
   CHECK(Tuning::choose(apart, 0, machine).halves_from == SIZE_MAX);
   CHECK(Tuning::choose(node_of(2), 4 * kibi, machine).half_bytes == 4 * kibi);
+  CHECK(Tuning::choose(node_of(2), 512 * kibi, machine).half_bytes == 128 * kibi);
   CHECK(Tuning::choose(apart, 0, machine).layout(apart).half_bytes == 0);
 }
 

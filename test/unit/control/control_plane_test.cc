@@ -233,7 +233,7 @@ TEST_CASE("a thousand strangers are told of in a dozen lines of the log, and all
       const Fd stranger = net::start_connecting("127.0.0.1", port, "");
       net::wait_writable(stranger, Clock::now() + patience);
       ::send(stranger.get(), "x", 1, MSG_NOSIGNAL);
-      // Until it is closed at the other end.
+      // Waits until the other end has closed it.
       net::wait_readable(stranger, Clock::now() + patience);
     }
   };

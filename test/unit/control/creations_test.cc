@@ -36,7 +36,7 @@ TEST_CASE(
   Creations mine(folder.path(), "job", 0);
   CHECK_FALSE(mine.of(1));
   Creations theirs(folder.path(), "job", 1);
-  // In the way of the new file.
+  // This folder is in the way of the new file.
   std::filesystem::create_directory(folder.path() + "/tutti-job-1.creates.new");
   theirs.begin({{0, 1}, 0});
   CHECK_FALSE(mine.of(1));

@@ -94,7 +94,7 @@ TEST_CASE("a stopped rank is lost when its heartbeats have been missing for the 
 
 TEST_CASE("a job that is suspended as a whole and resumed has lost nobody") {
   const Job job{{"a", "a", "b", "b"}, 1s};
-  // Also after it was resumed, for longer than signs of life may be missing.
+  // The same holds after the rank was resumed, for longer than signs of life may be missing.
   Processes ranks(4, watcher(job, 5s));
   ranks.listen(all_ranks(4));
   for (int round = 0; round < 2; ++round) {
@@ -132,7 +132,7 @@ std::function<void(const ProcessRank&)> forking(const std::function<void(Control
   };
 }
 
-/// Ends the forked child of rank 1, whatever became of its parent.
+/// Ends the forked child of rank 1, even if its parent has ended.
 struct ChildOf {
   const std::vector<std::string>& told;
   ~ChildOf() { ::kill(std::stoi(told[0] == "child" ? told[1] : told[0]), SIGKILL); }

@@ -68,7 +68,7 @@ TEST_CASE("ranks on two hosts meet over the network between, and a cut of it is 
     me.tell(hear(*plane));
     me.gather("");
     if (me.rank == 2) shell("ip link set eth0 down");
-    // Five seconds without an answer; what is busy may be late to see them.
+    // The link is lost after five seconds without an answer. A busy process may notice it later.
     me.tell(std::to_string(await_loss(*plane, 30s).rank));
     ::pause();
   });

@@ -21,7 +21,7 @@ using tutti::control::state_of;
 
 namespace {
 
-/// Of the `unsupported` that it throws.
+/// The text of the `unsupported` that the call throws.
 std::string message_of(const std::function<void()>& call) {
   try {
     call();
@@ -68,7 +68,8 @@ TEST_CASE("a process that has got the number of an ended one is not taken for it
   CHECK(start == state_of(::getpid()).start);
   std::ofstream(file) << id << " 1" << start << ' ' << name_space;
   CHECK(mine.has_ended(0));
-  // Of another name space, where the number is another process's, nothing is known.
+  // If the process has another name space, its number means another process here, so nothing is
+  // known of it.
   std::ofstream(file) << id << " 1" << start << " pid:[1]";
   CHECK_FALSE(mine.has_ended(0));
 }

@@ -66,7 +66,7 @@ void run_ranks(int size, const std::function<void(int)>& body);
 /// One control plane a rank, all in this process on one mapping of each segment.
 using Planes = std::vector<std::unique_ptr<ControlPlane>>;
 struct WorldOptions {
-  /// By rank; ranks with the same label share a node.
+  /// By rank. Ranks with the same label share a node.
   std::vector<std::string> nodes;
   ControlSettings settings = test_settings();
   /// Called on every rank with what each gather gave.
@@ -85,14 +85,15 @@ std::string hear(ControlPlane& plane);
 /// Waits for a loss; rank -1 when none comes until the deadline.
 FailedRank await_loss(ControlPlane& plane, base::Clock::duration limit = patience);
 
-/// What a rank that is a process gets: an AllGather, and a way to tell the test something.
+/// The means that a rank gets which is a process: an AllGather, and a way to tell the test
+/// something.
 struct ProcessRank {
   int rank;
   AllGather gather;
   std::function<void(const std::string&)> tell;
 };
 
-/// Forked ranks. Make it before any thread is started. The destructor kills what is left.
+/// Forked ranks. Make it before any thread is started. The destructor kills the remaining ones.
 class Processes {
  public:
   /// Each runs `body` and exits.
@@ -101,8 +102,8 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Serves the AllGathers until each of `ranks` has told `count` things in all; what they told, by
-  /// rank, in order. Fails the test when that takes too long.
+  /// Serves the AllGathers until each of `ranks` has told `count` texts. Returns these texts, by
+  /// rank and in order. Fails the test if that takes too long.
   const std::vector<std::vector<std::string>>& listen(const std::vector<int>& ranks,
                                                       std::size_t count = 1);
   void signal(int rank, int number) const;

@@ -9,7 +9,7 @@ using namespace tutti::coordinator;
 
 namespace {
 
-/// Steps of a program that has the same tensors, each of so many parts, in every one.
+/// Steps of a program that has the same tensors in every step, each of this many parts.
 class Steps {
  public:
   Steps(CycleFinder& cycles, KeyId tensors, std::size_t parts)
@@ -24,7 +24,7 @@ class Steps {
       }
     }
   }
-  /// As a coordinator that looks when a step is over.
+  /// Looks like a coordinator, whenever a step is over.
   std::size_t until_found(std::size_t at_most) {
     for (std::size_t steps = 1; steps <= at_most; ++steps) {
       step();

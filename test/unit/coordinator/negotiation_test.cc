@@ -232,7 +232,7 @@ TEST_CASE("a close that is held up names the ranks at which the last batches are
 
 TEST_CASE("a close that tensors under way hold up names these and the ranks that are behind") {
   Coordinator coordinator(3, {.host = {.part_bytes = 1024}});
-  const Signature signature{.shape = {1024}};  // four parts, of which three are planned ahead
+  const Signature signature{.shape = {1024}};  // four parts; three of them are planned ahead
   for (const int rank : {0, 1, 2}) {
     coordinator.receive(rank, Report{0, 0, {}, {{"w", signature, 0, 0, {}}}});
   }

@@ -178,7 +178,7 @@ TEST_CASE(
   report(0, 0);
   report(0, 1);
   stopped(0, 2);
-  // In replay nothing is watched.
+  // In replay the coordinator watches nothing.
   coordinator.tick(20s);
   CHECK_FALSE(coordinator.next_tick());
   coordinator.receive(0, Escape{.epoch = 1, .detail = "odd"});

@@ -227,7 +227,7 @@ void World::pass_time() {
   drain_coordinator();
 }
 
-// As the executor does: who waits is told when it is asked for.
+// Does the same as the executor: tells who waits when the participant asks for it.
 void World::drain(int rank) {
   RankState& state = change(rank);
   for (Action& action : state.participant.take_actions()) act(rank, action);

@@ -76,7 +76,7 @@ inline void require(bool holds, const std::string& what) {
   if (!holds) throw Violation{what};
 }
 
-/// Of a call within its rank's program.
+/// The index of a call within its rank's program.
 inline std::size_t index_of(CallId id) {
   return id % 1000000;
 }
@@ -93,7 +93,7 @@ struct CallRecord {
   std::optional<std::string> error{};
 };
 
-/// What the environment may do.
+/// The events that the environment may cause.
 struct Surroundings {
   Settings settings{};
   /// A gate may be seen closed although flags have moved on, as between leaders. Otherwise flags
@@ -105,7 +105,7 @@ struct Surroundings {
   bool gates_match_later_epochs = false;
 };
 
-/// What a test wants to know of the way, not of the state.
+/// The facts about the way, and not about the state, that a test checks.
 struct Observed {
   /// Batches in the order in which rank 0 entered them: "3.0[0,64) 4.0[0,8)" is key 3's and key 4's
   /// first use.
@@ -119,7 +119,7 @@ struct Observed {
 class World {
  public:
   World(std::vector<Program> programs, const Surroundings& surroundings);
-  /// From now on also notes what happens there; outlives the world.
+  /// From now on also notes what happens in `observed`, which outlives the world.
   void observe(Observed& observed) { observed_ = &observed; }
 
   std::vector<Event> enabled() const;
@@ -128,11 +128,11 @@ class World {
   bool is_shielded(int rank) const;
   /// Throws `Violation` when it breaks an invariant.
   void apply(const Event& event);
-  /// With no event enabled: throws `Violation` unless everything came to its end.
+  /// Call this when no event is enabled. Throws `Violation` unless everything came to its end.
   void check_end() const;
   /// Equal for worlds with equal futures.
   Mark mark() const;
-  /// The same for one rank, whatever the others do.
+  /// Does the same for one rank, whatever the others do.
   Mark mark_of_rank(int rank) const { return parts(rank).state.mark(bytes_of_rank); }
   std::string describe() const;
 
@@ -164,7 +164,7 @@ class World {
     bool lost = false, dead = false, departed = false;
     bool failed = false;  ///< by itself: lost for the others, and for itself
   };
-  /// What is known of a batch while some rank may still touch it.
+  /// The facts that are known of a batch while some rank may still touch it.
   struct BatchRecord {
     LocalBatch batch;
     std::vector<std::string> parts;  ///< "3.0[0,64)", by part; empty while only joined ranks came

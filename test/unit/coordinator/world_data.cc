@@ -206,8 +206,9 @@ bool World::all_drained() const {
   });
 }
 
-// With flags, a gate that is seen closed now is not later, once another rank's flag shows the next
-// epoch. No rank goes there before this one has answered the stop; and this one does by RESUME.
+// With flags, a gate that a rank sees closed now will not look closed later, once another rank's
+// flag shows the next epoch. No rank goes there before this one has answered the stop, and Resume
+// lets this one do so.
 bool World::is_shielded(int rank) const {
   const RankState& state = at(rank);
   if (parts(rank).down->empty()) return false;

@@ -131,7 +131,8 @@ TEST_CASE("counts from 0 to a few are reduced, at every alignment", "[gpu]") {
   }
 }
 
-// For compute-sanitizer: what a kernel touches beside, or reads before it is written, is an error.
+// For compute-sanitizer: if a kernel touches other memory, or reads memory before it is written,
+// that is an error.
 TEST_CASE("kernels keep to their sources, whose memory ends where they end", "[gpu][sanitized]") {
   const Gpu gpu(0);
   const ContextGuard context(gpu);
@@ -257,7 +258,7 @@ TEST_CASE("a GPU reduces elements behind the first 2^31", "[.][gpu-large]") {
 }
 
 TEST_CASE("elements behind the first 2^31 are reduced") {
-  // A launch that reduces one pack a thread, of which a single thread is run.
+  // A launch in which each thread reduces one pack. Only a single thread of it is run.
   constexpr std::size_t count = (std::size_t{5} << 29) + 3;
   constexpr unsigned threads = 256;
   constexpr auto blocks = static_cast<unsigned>(count / 4 / threads + 1);

@@ -11,8 +11,8 @@
 // NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" [[gnu::weak]] void __tsan_acquire(void* address);
 
-/// The stand-in for the driver, which the loader found as libcuda.so.1. Tests with the tag [gpu] do
-/// without what it alone can do: they run on a real GPU, too.
+/// The stand-in for the driver, which the loader found as libcuda.so.1. Tests with the tag [gpu]
+/// use only functions that a driver has, too, so they also run on a real GPU.
 namespace standin {
 
 /// A function that only the stand-ins have.

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What each rank works with.
+/// The objects of each rank.
 struct Rank {
   Rank(const NcclId& id, int rank, int size, int device)
       : gpu(device), comm(library, gpu, id, rank, size) {}
@@ -57,7 +57,7 @@ struct Rank {
   }
 };
 
-/// For ranks as threads: Catch2 takes assertions of one thread.
+/// For ranks that are threads, because Catch2 takes assertions of only one thread.
 void must(bool holds, const std::string& what) {
   if (!holds) throw tutti::Error(tutti::ErrorCode::internal, "is not so: " + what);
 }

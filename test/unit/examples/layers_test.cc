@@ -90,7 +90,7 @@ TEST_CASE("pooling's gradients are its finite differences") {
   check.spread_inputs();
   CHECK(check.worst_error() < tolerance);
   check.forward();
-  // Of the second window of the first row, channel 2.
+  // An element of the second window of the first row, channel 2.
   const auto at = [&](std::size_t y, std::size_t x) { return check.in[(y * 4 + x) * 3 + 2]; };
   const std::vector window{at(0, 2), at(0, 3), at(1, 2), at(1, 3)};
   const float expected = kind == nn::Pooling::Kind::maximum

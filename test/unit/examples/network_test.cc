@@ -28,7 +28,7 @@ void move(nn::Network& network, const std::vector<float>& direction, float by) {
 
 TEST_CASE("a network's first weights are the same on every machine") {
   nn::Network network = seeded("mlp", 1);
-  // From the first two numbers that the C++ standard's mt19937_64 gives for seed 1.
+  // The values follow from the first two numbers of the C++ standard's mt19937_64 for seed 1.
   const float limit = std::sqrt(6.0F / 64.0F);
   const float* weights = network.parameters()[0]->value.as<float>();
   std::mt19937_64 random(1);

@@ -1,4 +1,4 @@
-// What a run prints and writes.
+// The output and the files of a run.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
@@ -34,7 +34,7 @@ training::History history() {
           .weights_sha256 = "abc"};
 }
 
-/// What was written, and the file closed.
+/// Returns the written text, and closes the file.
 std::string text_of(std::FILE* file) {
   std::string text;
   std::rewind(file);

@@ -1,4 +1,4 @@
-// The networks whose layers do not stand in one line, and those built of many.
+// Networks whose layers do not stand in one line, and networks that are built of many.
 #include "nn/residual.h"
 
 #include <algorithm>
@@ -71,7 +71,8 @@ class GradientCheck {
 }  // namespace
 
 TEST_CASE("a residual block's gradients are its finite differences, in front of it and inside") {
-  // With stride 1 and as many channels the input is added as it is, else through a convolution.
+  // With stride 1 and the same number of channels the input is added unchanged, and otherwise
+  // through a convolution.
   const auto [channels, stride] = GENERATE(std::pair(3, 1), std::pair(4, 2), std::pair(5, 1));
   INFO(channels << " channels, stride " << stride);
   nn::Network network({4, 4, 2}, {});

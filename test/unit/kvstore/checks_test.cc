@@ -1,4 +1,5 @@
-// What every store type refuses at the call, seen through KVStore with a backend that records.
+// The calls that every store type refuses at once, seen through KVStore with a backend that
+// records.
 #include "kvstore/checks.h"
 
 #include <array>

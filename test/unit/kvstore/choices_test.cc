@@ -64,7 +64,7 @@ TEST_CASE(
   constexpr std::uint64_t fixed = (5 * 256 + 2 * 64) << 10;
   CHECK(rest(1) > fixed);
   CHECK(rest(1) < fixed + (32 << 10));
-  // Where ranks share processors, they share four results of small messages, too.
+  // If ranks share processors, they also share four results of small messages.
   constexpr std::uint64_t shared = 4 * (256 << 10) / 4;
   CHECK(rest(4) > fixed + shared);
   CHECK(rest(4) < fixed + shared + (32 << 10));

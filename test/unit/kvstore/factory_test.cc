@@ -1,4 +1,4 @@
-// What a program is told that asks for a store of one process.
+// The warnings for a program that asks for a store of one process.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,8 +18,8 @@ namespace {
 
 using Variables = std::vector<std::pair<const char*, const char*>>;
 
-/// What two stores of that type log in a fresh process that a launcher started with those
-/// variables.
+/// The lines that two stores of that type log in a fresh process, which a launcher has started with
+/// those variables.
 std::string told(const char* type, const Variables& variables, const Options& options = {}) {
   return stderr_of([&] {
     const pid_t child = ::fork();

@@ -49,13 +49,13 @@ class GpuArray {
     fill(elements);
   }
 
-  /// Waits for what was copied before, and for nothing of what it begins.
+  /// Waits for earlier copies, but not for the copies that it begins.
   void fill(const Bytes& elements) const {
     program_.stream.synchronize();
     std::ranges::copy(elements, host_.data());
     program_.stream.copy_to_device(device_.data(), host_.data(), elements.size());
   }
-  /// Without waiting for any call but those that the stream waits for.
+  /// Waits for no call except those for which the stream waits.
   Bytes read() const {
     if (device_.size() == 0) return {};
     program_.stream.copy_to_host(host_.data(), device_.data(), device_.size());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,35 @@ TEST_CASE("the calls of the documentation compile and work as they are written")
   CHECK(weights == std::array<float, 2>{3, 4});
 }
 
+TEST_CASE("a bound call is made again and again in every type of store") {
+  for (const std::string_view type : store_types) {
+    INFO(type);
+    Options options;
+    if (type == "dist_sync_mpi") options.ranks = {0};
+    auto kv = KVStore::create(type, options);
+    std::array<float, 2> first{1, 2};
+    std::array<float, 2> second{3, 4};
+    const Tensor a(first.data(), {2}, DType::f32);
+    const Tensor b(second.data(), {2}, DType::f32);
+    const Bound sum = kv->bind("w", {a, b}, {a});
+    sum.wait();
+    CHECK(first == std::array<float, 2>{1, 2});
+    sum.run();
+    CHECK(first == std::array<float, 2>{4, 6});
+    const Bound copy = sum;
+    copy.start().wait();
+    CHECK(first == std::array<float, 2>{7, 10});
+    CHECK(sum.wait_for(std::chrono::nanoseconds(0)));
+    kv.reset();
+    try {
+      static_cast<void>(sum.start());
+      FAIL("was taken");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::aborted);
+    }
+  }
+}
+
 TEST_CASE("a store that was closed refuses every call that exchanges or changes something") {
   for (const std::string_view type : store_types) {
     INFO(type);
@@ -46,8 +76,9 @@ TEST_CASE("a store that was closed refuses every call that exchanges or changes 
     kv->close();
     kv->close();
     for (const auto& call : std::vector<std::function<void()>>{
-             [&] { kv->pushpull("w", {grad}, {grad}); }, [&] { kv->broadcast("w", grad, 0); },
-             [&] { kv->barrier(); }, [&] { kv->join(); }, [&] { kv->allocate({1}, DType::f32); },
+             [&] { kv->pushpull("w", {grad}, {grad}); }, [&] { kv->bind("w", grad, grad); },
+             [&] { kv->broadcast("w", grad, 0); }, [&] { kv->barrier(); }, [&] { kv->join(); },
+             [&] { kv->allocate({1}, DType::f32); },
              [&] { kv->set_gradient_compression("none"); }}) {
       try {
         call();

@@ -27,7 +27,7 @@ ProvenPeer peer(Fd socket, int mine, int theirs, bool encrypts) {
   return made;
 }
 
-/// Two ends of a connection. Between them somebody passes on what they send, in pieces, and may
+/// Two ends of a connection. Between them a test passes on what they send, in pieces, and may
 /// change it.
 struct Wire {
   explicit Wire(bool encrypts = false) {
@@ -39,8 +39,8 @@ struct Wire {
     to_two = std::move(b_far);
   }
 
-  /// Passes on up to so many bytes, the byte at `changed` of all that is sent another. Returns how
-  /// many.
+  /// Passes on up to this many bytes, and changes the byte at `changed` of all that is sent.
+  /// Returns how many bytes it passed.
   std::size_t pass(std::size_t most, std::size_t changed = SIZE_MAX) {
     Bytes piece(most);
     const ssize_t got = ::recv(from_one.get(), piece.data(), piece.size(), 0);
@@ -121,7 +121,7 @@ TEST_CASE("a large body is sent from where it lies and received in memory of its
   Wire wire;
   Bytes body = numbers(200'000, 1);
   wire.one->queue(as_bytes("the head"), Slice{body});
-  body[150'000] ^= std::byte{1};  // nothing was copied: what leaves is what is there then
+  body[150'000] ^= std::byte{1};  // nothing was copied, so the bytes leave as they are then
   wire.run(1 << 20);
   Parcel parcel;
   REQUIRE(wire.two->next(parcel));
@@ -135,7 +135,7 @@ TEST_CASE("a large body is sent from where it lies and received in memory of its
 
 TEST_CASE("a body of which any frame was changed ends the connection, and is never handed out") {
   const bool encrypts = GENERATE(false, true);
-  // In the head, and in each frame of the body.
+  // One place is in the head, and one in each frame of the body.
   const std::size_t at = GENERATE(as<std::size_t>{}, 21, 40, 70'000, 130'000, 150'000, 200'000);
   Wire wire(encrypts);
   const Bytes body = numbers(200'000, 1);

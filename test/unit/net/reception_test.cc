@@ -42,7 +42,7 @@ Reception receptionist(const Fd& listener, bool waits_for_room) {
           {[](int) { return true; }, std::size_t{0}, waits_for_room}};
 }
 
-/// While it lives this process can open so many more files and sockets.
+/// As long as it lives, this process can open this many more files and sockets.
 class Room {
  public:
   explicit Room(rlim_t more = 0) {
@@ -70,7 +70,7 @@ std::size_t proven_of(Reception& reception, std::list<Approach>& callers) {
   return proven + reception.advance().size();
 }
 
-/// Until the caller is refused, which it throws.
+/// Hears the caller until it is refused, and throws that error.
 void hear(Reception& reception, Approach& caller) {
   const auto end = Clock::now() + reception_patience;
   while (Clock::now() < end && !caller.advance()) reception.advance();
@@ -150,7 +150,7 @@ TEST_CASE("ranks that come together among too many strangers do not push each ot
 
 namespace {
 
-/// Another process, which holds so many connections to the listener and says nothing.
+/// Another process, which holds this many connections to the listener and sends nothing.
 class SilentCallers {
  public:
   SilentCallers(const Fd& listener, int count) : process_(::fork()) {

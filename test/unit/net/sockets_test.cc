@@ -106,7 +106,7 @@ TEST_CASE("a socket that listens already is taken over, and nothing else is") {
 }
 
 TEST_CASE("another user's process that listens at a name of the job's is nobody") {
-  if (::geteuid() != 0) return;  // nobody else can become another user
+  if (::geteuid() != 0) return;  // only root can become another user
   const std::string name = "tutti-test-other-" + std::to_string(::getpid());
   {
     const base::Fd mine = listen_abstract(name);

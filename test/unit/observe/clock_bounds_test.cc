@@ -8,8 +8,8 @@ using namespace tutti::observe;
 
 namespace {
 
-/// A meeting at `when` of a machine and one whose clock is `behind`: both come and leave with some
-/// delay, of which the last to come and the first to leave are apart by a message at least.
+/// A meeting at `when` of a machine and one whose clock is `behind`. Both come and leave with some
+/// delay. The last to come and the first to leave are apart by at least one message.
 ClockSample meeting(std::int64_t when, std::int64_t behind, std::mt19937& random) {
   constexpr std::int64_t message = 20'000;
   const auto delay = [&] { return std::uniform_int_distribution<std::int64_t>(0, 50'000)(random); };

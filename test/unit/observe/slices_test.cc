@@ -105,7 +105,7 @@ TEST_CASE("every member of a fused batch shows it") {
   CHECK(names(rows.at("tutti-exec")) == Names{"batch 0.0: 'a', 'b'"});
   for (const char* key : {"'a'", "'b'"}) {
     CHECK(names(rows.at(key)) == Names{"pushpull", "turn", "gate", "move"});
-    // From the first chunk to the last.
+    // The slice goes from the first chunk to the last.
     REQUIRE(rows.at(std::string(key) + " sum").size() == 1);
   }
 }
@@ -151,7 +151,7 @@ TEST_CASE("chunks that are in one stage at once have tracks of their own") {
   CHECK(first.chunk == 0);
   CHECK(second.chunk == 1);
   CHECK(first.end <= second.end);
-  // What has not said that it ended did so with its batch.
+  // If a stage has not reported its end, it ended with its batch.
   CHECK(rows.at("'w' sum")[1].end == rows.at("tutti-exec")[0].end);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("parts that move at once are told apart") {
   REQUIRE(rows.at("0 sum").size() == 1);
   REQUIRE(rows.at("1 sum").size() == 1);
   CHECK(rows.at("0 sum")[0].end <= rows.at("1 sum")[0].end);
-  // Not only with its batch.
+  // The stage ended before its batch.
   CHECK(rows.at("0 sum")[0].end < rows.at("tutti-exec")[0].end);
   CHECK(rows.at("0 copy in").size() == 1);
   CHECK(rows.count("1 copy in") == 0);

@@ -137,7 +137,8 @@ TEST_CASE("a file in a part's place is not read without end") {
   }
   std::filesystem::create_symlink("/dev/zero", folder / "1");
   REQUIRE(::mkfifo((folder / "2").c_str(), 0600) == 0);
-  // As long as no event is, and as a whole trace is that lies elsewhere.
+  // One file has a line that is longer than any event. The link leads to a complete trace in
+  // another place.
   std::ofstream(folder / "3") << "[\n" << std::string(std::size_t{1} << 20, ' ') << "\n]\n";
   std::filesystem::create_symlink(folder / "0", folder / "4");
   std::vector<std::string> parts;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-/// What other libraries make of a value in four updates, as they printed it: MXNet 1.9.1 in f32,
-/// PyTorch 1.13.1 in f64.
+/// The values that other libraries compute in four updates, as they printed them: MXNet 1.9.1 in
+/// f32, PyTorch 1.13.1 in f64.
 struct Course {
   std::string library;
   std::string rule;

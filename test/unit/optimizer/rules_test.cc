@@ -61,7 +61,7 @@ void check_courses() {
   for (const Course& course : courses()) {
     CAPTURE(course.library, course.rule, course.parameters);
     Optimizer optimizer{.name = course.rule, .parameters = course.parameters};
-    // The bounds are those of a norm, which grows with the root of the number of elements.
+    // The bounds limit a norm, which grows with the root of the number of elements.
     for (const char* bound : {"lower_bound", "upper_bound"}) {
       const auto it = optimizer.parameters.find(bound);
       if (it != optimizer.parameters.end()) it->second *= std::sqrt(Value<T>::repeats);

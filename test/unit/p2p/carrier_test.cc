@@ -204,13 +204,13 @@ TEST_CASE(
     receiver.step(now);
   }
   REQUIRE(receiver.is_moving());
-  // The receiver takes what has been sent, and no more comes.
+  // The receiver takes everything that has been sent, and no more comes.
   while (receiver.step(now)) {
   }
   CHECK_FALSE(receiver.step(now + seconds(90)));
   CHECK(receiver.next_tick() == now + seconds(100));
   CHECK_THROWS_AS(receiver.step(now + seconds(100)), Error);
-  // The sender fills the ring, and nobody takes anything.
+  // The sender fills the ring, and nobody takes anything out.
   while (sender.step(now + seconds(50))) {
   }
   CHECK_FALSE(sender.step(now + seconds(140)));

@@ -76,7 +76,7 @@ TEST_CASE("small sends that are refused or given up on either side make room aga
   fill(2);
   CHECK(office.endpoint(1).kept_bytes() == EagerSends::most_bytes);
   office.pass(seconds(10));
-  // Until the receiver says that it has dropped the elements there is no room.
+  // There is no room until the receiver says that it has dropped the elements.
   office.send(0, 1, 3, largest);
   office.deliver_all();
   CHECK(office.endpoint(1).kept_bytes() == 0);

@@ -10,7 +10,7 @@ namespace tutti::p2p::test {
 
 namespace {
 
-/// Stands for the elements of an eager send: so many bytes, which say whose they are.
+/// Stands for the elements of an eager send: this many bytes, which tell to which call they belong.
 Payload elements_of(TransferId call, std::size_t bytes) {
   Payload elements(std::max(bytes, sizeof call));
   std::memcpy(elements.data(), &call, sizeof call);

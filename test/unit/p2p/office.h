@@ -15,8 +15,9 @@ namespace tutti::p2p::test {
 constexpr std::uint64_t small = 1;
 constexpr std::uint64_t large = EagerSends::largest / 4 + 1;
 
-/// Endpoints of several ranks, and what is on its way between them: frames in order between two
-/// ranks, and transfers in order, each as late as the test likes. It checks what carriers rely on.
+/// Endpoints of several ranks, and the data on their way between them. Frames and transfers between
+/// two ranks stay in order. Each may be as late as the test wants. It checks the promises on which
+/// carriers rely.
 class Office {
  public:
   using Pair = std::pair<int, int>;  ///< from, to
@@ -32,7 +33,7 @@ class Office {
   void close(int rank);
   /// All ranks' time.
   void pass(SessionTime time);
-  /// As if the rank's loss of the store were seen here before anything else of it.
+  /// Lets a rank see the departure of another rank before anything else from it.
   void depart(int seen_by, int rank);
 
   /// One frame or one transfer arrives. False: nothing is on its way.

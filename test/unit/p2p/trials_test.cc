@@ -24,9 +24,9 @@ struct Called {
   std::uint64_t count = 1;
 };
 
-/// Calls of three ranks at random, while frames and elements arrive in any order; some ranks close,
-/// and some calls wait too long. In every other trial nobody receives from any rank. In two of
-/// three frames take less than half the time limit.
+/// Random calls of three ranks, while frames and elements arrive in any order. Some ranks close,
+/// and some calls wait too long. In every other trial no rank receives from any rank. In two of
+/// three trials frames take less than half the time limit.
 class Trial {
  public:
   explicit Trial(std::uint64_t seed)
@@ -60,7 +60,7 @@ class Trial {
   void take_a_step() {
     const int rank = draw(ranks);
     const int tag = draw(3);
-    // Around the largest eager send, of which four exhaust what a carrier has room for.
+    // The sizes are near the largest eager send. Four of these exhaust the room of a carrier.
     const std::uint64_t usual = tag == 0 ? small : tag == 1 ? large - 1 : large;
     const std::uint64_t count = draw(8) == 0 ? usual + 1 : usual;
     switch (draw(14)) {

@@ -22,7 +22,7 @@ TEST_CASE("an operation's identity changes no result, before or after the other 
       REQUIRE((identity == zeros));
       continue;
     }
-    // With itself: what NaNs become in any operation.
+    // Each value is combined with itself. This gives the form of NaNs in any operation.
     const Bytes expected = reduced(kernel, {values, values}, count);
     REQUIRE((computed(kernel, {values, identity}, count) == expected));
     REQUIRE((computed(kernel, {identity, values}, count) == expected));

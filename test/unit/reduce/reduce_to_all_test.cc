@@ -10,8 +10,8 @@ namespace {
 constexpr std::byte untouched{0xA5};
 constexpr std::size_t line = 64;
 
-/// Outputs in memory of their own, each so many bytes behind the beginning of a line, with a line
-/// that nobody may touch on both sides.
+/// Outputs in memory of their own. Each begins this many bytes behind the beginning of a line, and
+/// has a line on both sides that nobody may touch.
 class Outputs {
  public:
   Outputs(const std::vector<std::size_t>& misalignments, std::size_t bytes) : bytes_(bytes) {

@@ -172,7 +172,7 @@ std::uint16_t Half::nearest(double value) const {
     return static_cast<std::uint16_t>(sign | infinity);
   }
   const int exponent = magnitude == 0 ? 1 - bias : std::max(std::ilogb(magnitude), 1 - bias);
-  // In units of the last place; a carry to 2^(fraction_bits + 1) moves on to the next exponent.
+  // In units of the last place. A carry to 2^(fraction_bits + 1) moves on to the next exponent.
   const double units = std::nearbyint(std::ldexp(magnitude, fraction_bits - exponent));
   const double bits = units + std::ldexp(exponent + bias - 1, fraction_bits);
   return static_cast<std::uint16_t>(sign | (bits >= infinity ? infinity : static_cast<int>(bits)));

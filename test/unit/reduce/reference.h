@@ -8,7 +8,7 @@
 
 #include "reduce/reduce.h"
 
-/// What the kernels must compute, one element at a time and in another way.
+/// The results that the kernels must compute, one element at a time and in another way.
 namespace reference {
 
 using tutti::DType;

@@ -1,4 +1,4 @@
-// What a store says of those it waits for.
+// The messages of a store about ranks for which it waits.
 #include <catch2/catch.hpp>
 
 #include "../base/logged.h"
@@ -19,7 +19,7 @@ struct Debugging {
   Debugging& operator=(const Debugging&) = delete;
 };
 
-/// Until it has been logged, or for a while.
+/// Waits until the line has been logged, or for a while.
 void await(const Logged& logged, const char* what) {
   const auto end = base::Clock::now() + 10s;
   while (logged.text().find(what) == std::string::npos && base::Clock::now() < end) {

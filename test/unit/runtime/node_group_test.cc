@@ -75,7 +75,7 @@ class Node {
   NodeGroup& operator[](int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
   int size() const { return static_cast<int>(ranks_.size()); }
 
-  /// All ranks pass the next gate. Returns what they chose, the same on all.
+  /// Lets all ranks pass the next gate. Returns their choice, which is the same on all.
   bool pass(base::Clock::time_point now = base::Clock::now()) {
     for (const auto& rank : ranks_) rank->enter(sequence_);
     std::vector<bool> chosen;

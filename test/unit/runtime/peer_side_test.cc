@@ -25,7 +25,7 @@ base::Fd scarce_file() {
   return file;
 }
 
-/// In place of the scarce file, one of its whole size.
+/// Replaces the scarce file by one of its whole size.
 std::shared_ptr<base::Mapping> map_whole(const base::Fd&, std::size_t bytes) {
   return base::map_file(base::create_memory_file("whole", bytes), bytes);
 }

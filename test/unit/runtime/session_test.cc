@@ -103,7 +103,7 @@ TEST_CASE("slices that find no room in memory are told with the option that made
 }
 
 TEST_CASE("ranks share processors where all of a node may run on fewer than they are") {
-  // Bound to one processor each, or to those of two.
+  // Each rank is bound to one processor, or to those of two.
   using Bound = std::vector<std::set<int>>;
   const auto bound =
       GENERATE(Bound{{0}, {1}, {2}, {3}, {4}}, Bound{{0, 1}, {0, 1}, {2}, {3}, {2, 3}},

@@ -12,7 +12,7 @@ using Catch::Contains;
 
 namespace {
 
-/// What `size` ranks are told that make a session while rank 1 says `words` where the versions are
+/// The errors of `size` ranks that make a session while rank 1 sends `words` when the versions are
 /// compared.
 std::vector<Error> told(int size, const std::string& words) {
   ThreadWorld meeting(size);

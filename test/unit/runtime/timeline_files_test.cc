@@ -58,7 +58,8 @@ class TraceFolder {
       std::filesystem::temp_directory_path() / ("tutti-parts-" + std::to_string(::getpid()));
 };
 
-/// What the work writes to stderr: up to a page, for a pipe takes that without a reader.
+/// The text that the work writes to stderr. It may have up to a page, because a pipe takes that
+/// without a reader.
 std::string said_by(const std::function<void()>& work) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);

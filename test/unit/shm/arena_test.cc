@@ -42,7 +42,7 @@ std::size_t resident(const Arena& arena) {
   return static_cast<std::size_t>(state.st_blocks) * 512;
 }
 
-/// Of the mapping that begins at this address: what it shows in huge pages, in bytes.
+/// The bytes in huge pages of the mapping that begins at this address.
 std::size_t in_huge_pages(const std::byte* mapping) {
   std::ifstream maps("/proc/self/smaps");
   const std::string begin = fmt::format("{:x}-", reinterpret_cast<std::uintptr_t>(mapping));

@@ -94,7 +94,7 @@ TEST_CASE("each page of the segment is of one rank, and staging memory of the ra
     }
     CHECK(end == size.bytes());
   }
-  // Whole pages, so that a rank's part begins where its extent does.
+  // The sizes are whole pages, so that a rank's part begins where its extent does.
   NodeMemory::Layout pages = layout;
   pages.eager_bytes = 4096;
   const RanksOfNode ranks(pages);

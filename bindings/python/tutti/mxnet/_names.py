@@ -22,9 +22,8 @@ def names():
 
 
 def check(name):
-    """Refuses a name that nobody knows. MXNet would make a local store of it, with which each rank trains alone; if the
-    name has "dist" in it, MXNet would wait for servers.
-    """
+    """Refuses an unknown name. MXNet would make a local store for it, with which each rank trains alone; if the name
+    has "dist" in it, MXNet would wait for servers."""
     lower = name.lower()
     if lower in KVStoreBase.kv_registry or lower in NATIVE or "p3" in lower and "TUTTI_MODE" not in os.environ:
         return

@@ -50,7 +50,7 @@ def split_and_load(data, ctx_list, work_load_list=None, batch_axis=0, even_split
 
 
 def _ends(size, loads, contexts):
-    """The end of each device's slice of so many elements."""
+    """Returns the end of each device's slice of this many elements."""
     if len(loads) != len(contexts):
         raise ValueError(f"there are {len(loads)} work loads for {len(contexts)} devices; give one for each device")
     if min(loads) <= 0:

@@ -39,7 +39,8 @@ def check(optimizer, store_type):
 
 
 def check_rows(optimizer, key):
-    """Servers update all rows of a value. MXNet's own may leave out those that a row_sparse gradient has not."""
+    """Servers update all rows of a value. MXNet's own rule may leave out the rows that a row_sparse gradient does not
+    have."""
     lazy = getattr(optimizer, "lazy_update", isinstance(optimizer, mx.AdaGrad))
     if lazy and (isinstance(optimizer, mx.Adam) or getattr(optimizer, "momentum", 0) or optimizer.wd):
         instead = "wd=0" if isinstance(optimizer, mx.AdaGrad) else "lazy_update=False"

@@ -15,7 +15,7 @@ def are_some(arrays):
 
 
 def all_of(key, arrays):
-    """The arrays with all their rows: those that a row-sparse one has not are zeros."""
+    """Returns the arrays with all their rows. Rows that a row-sparse array does not have are zeros."""
     return dense(key, [array.tostype("default") if _is_one(array) else array for array in arrays])
 
 

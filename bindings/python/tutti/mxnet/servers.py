@@ -275,7 +275,7 @@ class ServedStore(Store):
                 rows.pull(self._store, self._name(each), array, ids)
 
     def num_dead_node(self):
-        """How many nodes of the job (scheduler, servers and workers) were lost."""
+        """Returns the number of nodes of the job (scheduler, servers and workers) that were lost."""
         return self._store.num_dead_node()
 
     def _set_updater(self, updater):
@@ -290,5 +290,5 @@ class ServedStore(Store):
         """Does the same as set_optimizer if the command is the one by which MXNet's own store sends an optimizer."""
         if head == CONTROLLER:
             self.set_optimizer(pickle.loads(body.encode() if isinstance(body, str) else body))
-        elif head != MULTI_PRECISION:  # the optimizer says so itself
+        elif head != MULTI_PRECISION:  # the optimizer reports this difference itself
             self._refuse(f"_send_command_to_servers with head {head}", "the servers take set_optimizer's alone")

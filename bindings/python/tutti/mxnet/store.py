@@ -15,11 +15,11 @@ from tutti import _core
 from tutti.errors import InvalidArgumentError, UnsupportedError
 from tutti.mxnet.values import copy_to, pairs, read_first
 
-#: How many Trainers and so on this program has made: every rank makes them in one order.
+#: The number of Trainers and other users of a store that this program has made. Every rank makes them in one order.
 COUNTS = collections.defaultdict(lambda: itertools.count(1))
 #: {what the library calls an array: what the program does}
 KEYS = {}
-#: How ps-lite calls all nodes: the sum of its words for scheduler, servers and workers.
+#: ps-lite's name for all nodes: the sum of its numbers for scheduler, servers and workers.
 ALL_NODES = 7
 
 
@@ -60,8 +60,8 @@ class _Exchange:
         self._turns = {}
         self.compression = None  # which the program has asked for
         self.open.append(self)
-        # MXNet's own comes before it is known whether the program ends well, and then the engine skips what it has not
-        # begun.
+        # MXNet's own handler runs before it is known whether the program ends well, and then the engine skips the work
+        # that it has not begun.
         atexit.unregister(mxnet.base._notify_shutdown)
         self._engine.finish_at_exit()
 
@@ -102,7 +102,7 @@ def _finish_custom_operators():
     try:
         mxnet.nd.waitall()
     except mxnet.MXNetError:
-        pass  # the exit handler tells it, if nobody waited for the arrays
+        pass  # if nobody waited for the arrays, the exit handler reports it
 
 
 class Store(KVStoreBase):

@@ -7,7 +7,7 @@ from mxnet.ndarray import NDArray
 from tutti import _core
 from tutti.errors import DuplicateKeyError, InvalidArgumentError, UnsupportedError
 
-#: Where an array may be, as MXNet calls it.
+#: MXNet's names for places on the host.
 ON_HOST = ("cpu", "cpu_pinned", "cpu_shared")
 
 

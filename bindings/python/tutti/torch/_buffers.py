@@ -8,7 +8,7 @@ from tutti.errors import UnsupportedError
 
 #: The names of the dtypes whose elements the store adds.
 NAMES = {getattr(torch, name): name for name in DTYPES}
-#: Shorter lists of tensors are copied without a look at where they lie, in bytes: the look takes longer.
+#: Lists of tensors with fewer bytes are copied without a check of where they lie, because the check takes longer.
 SHORT = 1 << 16
 
 
@@ -43,7 +43,7 @@ def memory_of(tensor):
     torch may resize the tensor's memory after the call, as FSDP does. It never resizes memory that numpy has seen.
     """
     if tensor.device.type != "cpu":
-        return tensor  # the store takes it or says why not
+        return tensor  # the store takes it, or says why it does not
     return _core.HeldMemory(tensor.detach(), tensor.data_ptr(), tensor.numel(), NAMES.get(tensor.dtype),
                             tensor.element_size())
 
@@ -69,7 +69,7 @@ def in_row(tensors):
     if not is_plain(first):
         return None
     dtype, size = first.dtype, first.element_size()
-    address, offset = first.data_ptr(), first.storage_offset()  # of the next tensor, if it follows
+    address, offset = first.data_ptr(), first.storage_offset()  # where the next tensor must begin to follow directly
     for tensor in tensors:
         if not is_plain(tensor) or tensor.dtype != dtype:
             return None
@@ -82,7 +82,8 @@ def in_row(tensors):
 
 
 def _long_row(tensors, count):
-    """As `in_row`; also None if it is quicker to copy the tensors, which have `count` elements together."""
+    """Does the same as `in_row`, but also returns None if it is quicker to copy the tensors, which have `count`
+    elements together."""
     return in_row(tensors) if count * tensors[0].element_size() > SHORT else None
 
 

@@ -6,7 +6,7 @@ import threading
 
 from tutti import _callback_queues
 
-#: At its end the program waits for each of these threads for so many seconds, for a callback may wait for ever.
+#: At its end the program waits this many seconds for each of these threads, because a callback may wait for ever.
 PATIENCE = 1.0
 
 

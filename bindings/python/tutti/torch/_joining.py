@@ -14,7 +14,7 @@ from tutti.torch._shells import shell_class
 
 #: Linux's SIOCGIFADDR.
 ADDRESS_OF_INTERFACE = 0x8915
-#: A rank tries each address of rank 0 for so many seconds.
+#: A rank tries each address of rank 0 for this many seconds.
 REACH = 5.0
 
 
@@ -23,7 +23,7 @@ class World:
 
     def __init__(self):
         self._waiting = None
-        #: For each rank of torch its rank in MPI.
+        #: The rank in MPI of each rank of torch.
         self.ranks = []
 
     def prepare(self, timeout):

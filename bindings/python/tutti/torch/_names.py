@@ -1,8 +1,8 @@
 """Keys for c10d's calls, which have no names of their own."""
 
-#: Calls of one signature take so many keys in turn. So several may be in flight, and the keys repeat with a period.
+#: Calls of one signature take this many keys in turn. So several may be in flight, and the keys repeat with a period.
 TURNS = 4
-#: A store never forgets a key. After so many signatures, calls of similar sizes share keys.
+#: A store never forgets a key. After this many signatures, calls of similar sizes share keys.
 SIGNATURES = 4096
 
 

@@ -21,7 +21,7 @@ class Spares:
         self._used = self._most_used = 0
 
     def take(self, count):
-        """An array of so many bytes, of any contents. It comes back when nobody has it any more."""
+        """Returns an array of this many bytes with any contents. The array comes back when nobody has it any more."""
         with self._lock:
             whole = self._fitting(count)
             if whole is None:

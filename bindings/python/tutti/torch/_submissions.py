@@ -95,7 +95,7 @@ def _until(end):
     return None if end is None else max(0.0, end - time.monotonic())
 
 
-#: The list of sends and receives may hold so many that are done.
+#: The list of sends and receives may hold this many that are done.
 MANY = 64
 
 

@@ -7,7 +7,8 @@ import torch
 from tutti.errors import TimedOutError
 from tutti.torch import _buffers
 
-#: Keys of torch's store. With the first a rank says that it reached a monitored barrier; the second has the answer.
+#: Keys of torch's store. By the first key a rank says that it reached a monitored barrier; the second key has the
+#: answer.
 COME, TOLD = "monitored_barrier/come/{}", "monitored_barrier/told/{}/{}"
 
 

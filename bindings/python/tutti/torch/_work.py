@@ -21,7 +21,7 @@ class Work(c10d.Work):
 
     _future = None
     is_collective = True
-    source = None  # of a recv: a function that returns the sender
+    source = None  # for a recv: a function that returns the sender
     let_go = None  # a function that `wait` calls at its end, see Held
 
     def __init__(self, submissions, results, finish=(), limit=None):
@@ -149,7 +149,7 @@ def _is_asked_by_torchs_engine():
 class Held:
     """Keeps Works alive while only C++ has them. Else an old torch loses their Python part, and waits for ever."""
 
-    #: It keeps so many Works. Then it drops the oldest, for which nobody waited.
+    #: This many Works are kept. Then the oldest is dropped, for which nobody waited.
     MOST = 1024
 
     def __init__(self):

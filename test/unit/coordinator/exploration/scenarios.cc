@@ -23,7 +23,7 @@ const Program new_then_meet = {submit(9), just(Op::barrier)};
 const Program new_key = {submit(9), wait(9)};
 const Program leave = {just(Op::depart)};
 
-/// What differs from the default, for one scenario.
+/// The differences from the default, for one scenario.
 struct Choice {
   bool replay = false;
   bool parts = false;

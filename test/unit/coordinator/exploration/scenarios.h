@@ -6,7 +6,7 @@
 
 namespace tutti::coordinator::test {
 
-/// A world to be explored from where it stands.
+/// A world that is to be explored from its present state.
 struct Scenario {
   std::string name;
   World start;
@@ -14,7 +14,7 @@ struct Scenario {
   bool is_large = false;  ///< whole it takes ten seconds or so; the others take less than two
 };
 
-/// In these every seeded bug is found in seconds.
+/// In these scenarios every seeded bug is found in seconds.
 std::vector<Scenario> quick_scenarios();
 /// Some that `Search::reduce` serves.
 std::vector<Scenario> scenarios_to_reduce();

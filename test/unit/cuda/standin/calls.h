@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <optional>
 
-/// The driver's functions share this: how each call begins, and how it finds what it is about. None
-/// of these is called in an `Unseen` scope, or with `World::mutex`.
+/// The code that the driver's functions share: how each call begins, and how it finds its objects.
+/// None of these is called in an `Unseen` scope, or with `World::mutex`.
 namespace standin {
 
 /// The calling thread's contexts, the current one last.

@@ -11,7 +11,7 @@ namespace standin {
 
 inline constexpr int most_ranks = 8;
 
-/// A part of what one rank sends another, with what it belongs to.
+/// A part of the data that one rank sends to another, and the operation to which it belongs.
 struct Chunk {
   static constexpr std::size_t capacity = 1 << 16;
   std::uint64_t launch;  ///< of the sender, counted from 1
@@ -21,7 +21,7 @@ struct Chunk {
   std::array<std::byte, capacity> data;
 };
 
-/// From one rank to another.
+/// The data from one rank to another.
 struct Channel {
   static constexpr std::uint64_t depth = 2;
   std::atomic<std::uint64_t> sent;

@@ -24,13 +24,14 @@ std::string variable(const char* name) {
 
 extern "C" {
 
-/// For tests: another machine, and what fails there.
+/// For tests: sets another machine and its faults.
 void standin_configure(const char* machine, const char* faults) {
   const Unseen unseen;
   configure(machine, faults);
 }
 
-/// For tests: one thread of a launch that would take too long as a whole. False: no such kernel.
+/// For tests: runs one thread of a launch that would take too long as a whole. Returns false if
+/// there is no such kernel.
 bool standin_run_thread(const char* name, const void* argument, unsigned blocks, unsigned threads,
                         unsigned block, unsigned thread) {
   const Kernel* const kernel = find_kernel(name);
@@ -38,7 +39,7 @@ bool standin_run_thread(const char* name, const void* argument, unsigned blocks,
   return kernel != nullptr;
 }
 
-/// For the stand-in of NCCL: work that takes the engine of the links.
+/// For the stand-in of NCCL: enqueues work that takes the engine of the links.
 void standin_enqueue(CUstream handle, void (*work)(void*), void* data, std::size_t bytes) {
   Stream* const stream = find(handle);
   give(*stream, {}, Engine::nccl, bytes, [work, data] {
@@ -183,7 +184,7 @@ struct Entry {
   void* address;
 };
 
-// What tests call beside what tutti does.
+// The functions that tests call in addition to those that tutti calls.
 #define FOR_TESTS(FUNCTION)             \
   FUNCTION(cuLaunchHostFunc, 10000)     \
   FUNCTION(cuMemAllocManaged, 6000)     \

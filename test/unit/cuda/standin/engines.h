@@ -12,8 +12,8 @@ namespace standin {
 
 inline constexpr std::size_t most_devices = 16;
 
-/// Until when each engine of each device is busy, in nanoseconds of CLOCK_MONOTONIC, which all
-/// processes see alike.
+/// The times until which each engine of each device is busy, in nanoseconds of CLOCK_MONOTONIC. All
+/// processes see the same times.
 using BusyUntil = std::array<std::array<std::atomic<std::int64_t>, engines>, most_devices>;
 
 /// The engines of all devices, which processes share by a file if `shared` names one.

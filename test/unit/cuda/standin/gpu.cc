@@ -73,7 +73,7 @@ void run(Stream& stream) {
   ::prctl(PR_SET_NAME, "standin-stream");
   while (auto task = take(stream)) {
     observe(task.get());
-    // A device that has failed does no more work, and passes events so that nobody hangs.
+    // A device that has failed does no more work, and lets events pass so that nobody hangs.
     if (!is_well(stream) && task->engine) continue;
     const CUresult result = perform(stream, *task);
     if (result != CUDA_SUCCESS) fail(stream, result);

@@ -15,9 +15,9 @@
 #include "engines.h"
 #include "settings.h"
 
-/// The stand-in's GPUs: host memory as "device memory", a thread for each stream. All that is here
-/// is used in an `Unseen` scope and, but for constants, with `World::mutex`. Nothing is ever
-/// freed but device memory: a handle stays what it was, so that its use after its end is noticed.
+/// The stand-in's GPUs: host memory as "device memory", and a thread for each stream. Everything
+/// here is used in an `Unseen` scope and, except for constants, with `World::mutex`. Only device
+/// memory is ever freed. A handle stays what it was, so that its use after its end is noticed.
 namespace standin {
 
 struct Device;
@@ -25,14 +25,14 @@ struct Device;
 /// An event, and which of its records its stream has passed.
 struct Event {
   Device* device = nullptr;
-  /// Each record's address for `publish` and `observe`, for a wait is for one record, and learns
+  /// The address of each record, for `publish` and `observe`. A wait is for one record, and learns
   /// nothing of later ones.
   std::deque<char> records;
   std::uint64_t passed = 0;  ///< how many of them
   bool destroyed = false;
 };
 
-/// A thread that does what it is given, in order.
+/// A thread that does its tasks in order.
 struct Stream {
   /// The work reports an error of the device, or 0.
   using Work = std::function<CUresult()>;
@@ -88,7 +88,7 @@ World& world();
 /// Plays another machine with other faults; the devices forget their errors.
 void configure(const std::string& machine, const std::string& faults);
 
-/// With the mutex held.
+/// Call this with the mutex held.
 Stream* make_stream(Device& device);
 
 // These make their own `Unseen` scopes; call them outside of one, and without the mutex.
@@ -107,7 +107,8 @@ CUresult finish(Stream& stream);
 /// Waits for all work of the device that does not hang, and observes it.
 void drain(const Device& device);
 
-/// With the mutex held: the block that holds all of [address, address + bytes), or null.
+/// Call this with the mutex held. Returns the block that holds all of [address, address + bytes),
+/// or null.
 const Block* find_block(const void* address, std::size_t bytes);
 
 /// Blocks for ever.

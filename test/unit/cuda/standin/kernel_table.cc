@@ -3,7 +3,7 @@
 #include <array>
 
 #include "shim.h"
-// After the shim, which it needs.
+// This comes after the shim, which it needs.
 #include "cuda/kernels.cu"
 
 namespace standin {

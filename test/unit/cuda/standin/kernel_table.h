@@ -14,7 +14,7 @@ struct Kernel {
   std::size_t (*bytes)(const void* argument);
 };
 
-/// Null: there is none of this name.
+/// Null if there is no kernel of this name.
 const Kernel* find_kernel(const std::string& name);
 
 }  // namespace standin

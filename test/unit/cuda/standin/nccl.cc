@@ -75,7 +75,7 @@ Comm* make_comm() {
   return all->emplace_back(std::make_unique<Comm>()).get();
 }
 
-/// What a thread has called since its group began.
+/// The calls of a thread since its group began.
 struct Pending {
   cudaStream_t stream = nullptr;
   std::unique_ptr<Launch> launch;
@@ -154,14 +154,15 @@ void wait_for_work(const Comm& comm) {
 
 extern "C" {
 
-/// For tests: what fails from now on.
+/// For tests: sets the calls that fail from now on.
 void standin_nccl_faults(const char* words) {
   const Unseen unseen;
   const std::lock_guard lock(faults_mutex);
   faults() = Faults(words);
 }
 
-/// For tests: how often that was called since the faults were set, calls that hang included.
+/// For tests: returns how often this function was called since the faults were set. Calls that hang
+/// count, too.
 int standin_nccl_calls(const char* function) {
   const Unseen unseen;
   const std::lock_guard lock(faults_mutex);

@@ -6,8 +6,9 @@
 #include <optional>
 #include <string>
 
-/// What a stand-in plays: the environment's STANDIN_GPU says which machine, STANDIN_FAULTS what
-/// fails. A store refuses variables that begin with TUTTI_ and that it does not know.
+/// The settings of a stand-in. The environment variable STANDIN_GPU says which machine it plays,
+/// and STANDIN_FAULTS what fails. A store refuses variables that begin with TUTTI_ and that it does
+/// not know.
 namespace standin {
 
 enum class Engine { h2d, d2h, d2d, kernel, nccl };

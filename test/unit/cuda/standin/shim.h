@@ -1,5 +1,5 @@
 #pragma once
-/// What nvcc gives a .cu of itself, for a compiler of C++. One thread runs after the other.
+/// The names that nvcc defines for a .cu, for a compiler of C++. One thread runs after the other.
 struct Index {
   unsigned x = 0;
 };

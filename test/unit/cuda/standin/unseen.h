@@ -39,7 +39,8 @@ class Unseen {
   Unseen& operator=(const Unseen&) = delete;
 };
 
-/// What this thread has done happens before what follows an `observe` of the same address.
+/// Everything that this thread has done happens before the code that follows an `observe` of the
+/// same address.
 inline void publish(void* address) {
   if (__tsan_release != nullptr) __tsan_release(address);
 }

@@ -41,7 +41,7 @@ Read read(const Folder& folder) {
 
 constexpr std::size_t head = record_head_bytes;
 constexpr std::size_t mark = mark_bytes;
-/// Where the first record begins.
+/// The place at which the first record begins.
 constexpr std::size_t first = JournalBeginning::bytes;
 
 /// Three records, which are on the disk. Returns where.
@@ -69,7 +69,7 @@ bool next_is_lost = false;
 
 }  // namespace
 
-/// In place of the system's.
+/// Replaces the system's function.
 extern "C" int fdatasync(int file) {
   if (!next_is_lost) return static_cast<int>(::syscall(SYS_fdatasync, file));
   next_is_lost = false;

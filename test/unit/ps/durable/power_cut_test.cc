@@ -22,7 +22,7 @@ using base::Clock;
 namespace {
 
 constexpr Durability each{.when = Durability::When::each, .journal_bytes = 150};
-/// So that some requests wait for the disk together.
+/// With this setting some requests wait for the disk together.
 constexpr Durability seconds{
     .when = Durability::When::seconds, .interval = 1s, .journal_bytes = 270};
 
@@ -81,11 +81,11 @@ class History {
   /// How many requests the last process knew of when it began; empty: it could not begin.
   const std::optional<std::uint64_t>& found() const { return found_; }
 
-  /// How many requests were acknowledged before so many operations were done.
+  /// The number of requests that were acknowledged before this many operations were done.
   std::uint64_t acknowledged(std::size_t operations) const {
     return most([&](const Acknowledged& one) { return one.operations <= operations; });
   }
-  /// Of how many of them a server must know when the machine goes down then.
+  /// The number of requests that a server must know if the machine goes down then.
   std::uint64_t promised(std::size_t operations) const {
     if (how_.durability.when == Durability::When::each) return acknowledged(operations);
     const Clock::time_point then = operations < times_.size() ? times_[operations] : now_;

@@ -23,7 +23,7 @@ class ReadableBytes : public base::ReadableFile {
   const net::Bytes bytes_;
 };
 
-/// What may have become of bytes that were written and not synced.
+/// The possible states of bytes that were written and not synced.
 enum class Damage : std::uint8_t { none, cut, zeros, zeros_first, zeros_last, other_bytes, count };
 
 void damage(std::span<std::byte> written, Damage how) {
@@ -161,7 +161,7 @@ std::shared_ptr<SimulatedDisk> SimulatedDisk::until(std::size_t operations) cons
   return std::make_shared<SimulatedDisk>(first_, std::vector(operations_.begin(), end));
 }
 
-/// Where it is refused, the disk's content has what it did all the same.
+/// If the operation is refused, the disk's content still has its effect.
 bool SimulatedDisk::perform(DiskOperation operation) {
   operation.is_refused = refused_ == operations_.size();
   const bool has_effect = operation.kind == DiskOperation::Kind::append ||

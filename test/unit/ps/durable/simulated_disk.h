@@ -39,7 +39,7 @@ class EveryChoice : public Chooser {
 
 using SimulatedFiles = std::map<std::string, net::Bytes>;
 
-/// One change of a disk, or of what is safe there.
+/// One change of a disk, or of the part of it that is safe.
 struct DiskOperation {
   enum class Kind : std::uint8_t { create, append, truncate, sync, rename, remove, sync_names };
   Kind kind;
@@ -51,19 +51,20 @@ struct DiskOperation {
   bool is_refused = false;  ///< half of an append is done then, and nothing else
 };
 
-/// What a disk has, what it would have if all were synced now, and what may be between them.
+/// The contents of a disk, the contents that it would have if everything were synced now, and the
+/// possible states between them.
 class DiskContent {
  public:
   explicit DiskContent(const SimulatedFiles& files);
 
   void apply(const DiskOperation& operation);
-  /// As running processes see it.
+  /// The names as running processes see them.
   const std::map<std::string, std::size_t>& names() const { return now_; }
   const net::Bytes& bytes_of(std::size_t file) const { return files_[file].versions.back(); }
   std::size_t files() const { return files_.size(); }
-  /// When the machine goes down now. Each name that was not synced is there or not. Of a file that
-  /// was not synced there is what any of its changes left: cut, or with zeros, or other bytes, in
-  /// place of what was written.
+  /// The files if the machine goes down now. Each name that was not synced is there or not. A file
+  /// that was not synced has a state that any of its changes left: cut, or with zeros, or with
+  /// other bytes in place of the written ones.
   SimulatedFiles after_power_cut(Chooser& chooser) const;
 
  private:
@@ -86,18 +87,18 @@ class DiskContent {
   std::vector<NameChange> changes_;  ///< of names, since they were synced
 };
 
-/// A disk that keeps a log of what is done to it.
+/// A disk that keeps a log of all operations.
 class SimulatedDisk : public base::Disk {
  public:
-  /// With these files on it, to which these operations were done.
+  /// A disk with these files, on which these operations were done.
   explicit SimulatedDisk(SimulatedFiles files = {}, std::vector<DiskOperation> operations = {});
 
-  /// What it had after so many of its operations.
+  /// The contents after this many of its operations.
   DiskContent content_after(std::size_t operations) const;
   /// The disk as it was then, with all that was not synced.
   std::shared_ptr<SimulatedDisk> until(std::size_t operations) const;
   const std::vector<DiskOperation>& operations() const { return operations_; }
-  /// The next but so many operations is refused.
+  /// Refuses the next operation after this many.
   void refuse_after(std::size_t count) { refused_ = operations_.size() + count; }
 
   std::vector<std::string> names() const override;

@@ -1,4 +1,4 @@
-// A server's storage on a simulated disk, and as little of a server as tells what it has.
+// A server's storage on a simulated disk, and the part of a server that tells what the storage has.
 #pragma once
 #include <sys/eventfd.h>
 
@@ -19,7 +19,7 @@
 
 namespace tutti::ps {
 
-/// Writes a state when it has been asked so many times whether it has.
+/// Writes a state when it has been asked this many times whether it has.
 class LateWriter : public StateWriter {
  public:
   LateWriter(base::Disk& disk, int lag) : disk_(disk), lag_(lag) {}
@@ -80,7 +80,7 @@ class SimulatedServer {
     int lag;  ///< of the writer
   };
 
-  /// Reads what is there.
+  /// Reads the files that are there.
   SimulatedServer(const std::shared_ptr<SimulatedDisk>& disk, const How& how,
                   std::function<base::Clock::time_point()> now = base::Clock::now)
       : storage_(how.durability, 0, 1,
@@ -92,12 +92,12 @@ class SimulatedServer {
     if (brought_.empty() || brought_[0].job != prepared.job) brought_.push_back(prepared);
   }
 
-  /// What it may begin with, the older first.
+  /// The states with which it may begin, the older first.
   const std::vector<CountedRequests>& brought() const { return brought_; }
   const CountedRequests& state() const { return state_; }
   std::optional<base::Clock::time_point> due() const { return storage_.due(); }
 
-  /// With the state of one job; 0: with none.
+  /// Prepares the state of one job; 0 for none.
   void prepare(std::uint64_t begins_with, std::uint64_t job) {
     const auto chosen = std::ranges::find(brought_, begins_with, &CountedRequests::job);
     const bool is_there = chosen != brought_.end();

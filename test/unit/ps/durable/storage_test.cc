@@ -1,4 +1,4 @@
-// What is left of a server's state, whatever befalls who writes it.
+// The remains of a server's state when its writer fails in different ways.
 #include "ps/durable/storage.h"
 
 #include <poll.h>
@@ -59,13 +59,13 @@ void replace(Storage& storage, const Storage::State& state) {
   REQUIRE(storage.has_replaced());
 }
 
-/// Of what is there now.
+/// The state that the files in the folder have now.
 std::string state_in(const Folder& folder) {
   const net::Bytes state = StateFiles(state_folder(folder.path()), 0, 1).read_checkpoint();
   return std::string(net::as_text(state));
 }
 
-/// Only when it is watched.
+/// Fails a moment later, when the test watches it.
 net::Bytes fail_to_write() {
   std::this_thread::sleep_for(100ms);
   throw std::runtime_error("no space is left");
@@ -92,7 +92,7 @@ mode_t permissions_of(const std::string& path) {
   return status.st_mode & 07777U;
 }
 
-/// With all that is in it.
+/// Gives the folder and everything in it to this user.
 void give(const Folder& folder, uid_t user) {
   REQUIRE(::chown(folder.path().c_str(), user, user) == 0);
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
@@ -123,21 +123,21 @@ bool works_without_processes(const Folder& folder, const std::function<void()>& 
   return status == 0;
 }
 
-/// What is made or renamed in folders does not reach the disk.
+/// Whether names that are made or changed in folders fail to reach the disk.
 bool names_are_lost = false;
 /// Why no file can be locked; 0: files can.
 int lock_failure = 0;
 
 }  // namespace
 
-/// In place of the system's.
+/// Replaces the system's function.
 extern "C" int flock(int file, int how) {
   if (lock_failure == 0) return static_cast<int>(::syscall(SYS_flock, file, how));
   errno = lock_failure;
   return -1;
 }
 
-/// In place of the system's.
+/// Replaces the system's function.
 extern "C" int fsync(int file) {
   struct stat status {};
   const bool is_folder = ::fstat(file, &status) == 0 && S_ISDIR(status.st_mode);

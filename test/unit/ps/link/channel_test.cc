@@ -36,7 +36,7 @@ TEST_CASE("a packet that waits to be written is not sent again") {
   auto [one, other] = sockets();
   a.connect(peer(std::move(one)));
   b.connect(peer(std::move(other)));
-  // More than the socket holds, and nobody reads.
+  // This is more than the socket holds, and nobody reads.
   const net::Bytes large(4 << 20);
   a.send(large);
   a.flush();

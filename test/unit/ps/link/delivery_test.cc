@@ -27,7 +27,7 @@ int number_of(net::ConstBytes message) {
   return static_cast<int>(net::load_u32(message.data()));
 }
 
-/// One end, what it puts on the wire, and what has arrived there.
+/// One end, the packets that it sends, and the messages that have arrived there.
 struct Sender {
   Delivery delivery;
   std::deque<Bytes> wire{};

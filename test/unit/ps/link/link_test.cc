@@ -44,7 +44,7 @@ struct Links {
     worker.emplace(proven(std::move(caller)), poller, 2, base::Patience(Clock::now() + 5s));
   }
 
-  /// Moves what was sent until `take` of this end has had a message, or the link has ended.
+  /// Moves the sent bytes until `take` of this end has had a message, or the link has ended.
   template <typename Link, typename Take>
   std::optional<std::string> run(Link& link, const Take& take) {
     bool taken = false;
@@ -59,7 +59,8 @@ struct Links {
     }
     return ended;
   }
-  /// As a server keeps it: elements that nothing keeps are valid only while they are told.
+  /// Keeps a contribution like a server: elements that nothing keeps are valid only during the
+  /// call.
   Contribution contribution_at_server() {
     Contribution said;
     run(*server, [&](const ToServer& request) {
@@ -101,7 +102,7 @@ Contribution push_of(const Bytes& elements, std::uint64_t sequence = 1) {
           .data = elements};
 }
 
-/// As a piece makes it: nothing is in the room yet.
+/// Makes an answer like a piece: nothing is in the room yet.
 Answer answer_of(const Contribution& said, const Bytes& elements) {
   Answer answer{
       .sequence = said.sequence, .failure = {}, .data = elements, .keeper = {}, .room = said.room};

@@ -16,7 +16,7 @@ namespace {
 constexpr Compression two_bits{Encoding::two_bits, 0.5F};
 constexpr Compression one_bit{Encoding::one_bit, 0};
 
-/// What servers get of a push.
+/// The elements that servers get of a push.
 Floats sent(Compressor& compressor, const Compression& how, const Floats& values,
             Contribution like = {}) {
   like.piece.key = "w";

@@ -1,4 +1,4 @@
-// What optimizers keep, on its way out of the servers and in again.
+// The states of optimizers, on their way out of the servers and into them.
 #include "ps/protocol/states.h"
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ std::vector<std::byte> bytes_of(const Floats& values) {
 
 const Optimizer sgd_with_momentum{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}};
 
-/// What the table answers to the request of worker 0 that was made last.
+/// The table's answer to the last request of worker 0.
 Saved answered(TableJob& job) {
   REQUIRE_FALSE(job.heard.empty());
   REQUIRE_FALSE(job.heard.back().failure);
@@ -198,7 +198,7 @@ TEST_CASE("all workers are told what keeps worker 0 from loading, and nothing ch
   load(job, 1, "");
   CHECK(job.common_failure(ErrorCode::invalid_argument) == missing.text);
   CHECK(state_of(job).states.at("w").updates == 0);
-  // What was brought then is not taken for a part of the next.
+  // The states that were sent then do not count as a part of the next load.
   load(job, 0);
   load(job, 1);
   CHECK(state_of(job).states.at("w").updates == 0);
@@ -218,7 +218,7 @@ TEST_CASE("a state that no worker brings by the protocol is refused") {
 
 TEST_CASE("a state that no message has room for is refused with its key, saved or loaded") {
   TableJob job(1);
-  // In 32 bits each: the value, and two averages.
+  // Each of these takes 32 bits: the value, and two averages.
   const std::vector<std::uint16_t> halves(most_elements_bytes / 12);
   Contribution first{.sequence = job.next(0),
                      .piece = {"big", 0, 1},

@@ -1,4 +1,4 @@
-// Where the scheduler says that pieces are which servers had before the job.
+// The places that the scheduler gives for pieces that servers had before the job.
 #include <catch2/catch.hpp>
 #include <map>
 

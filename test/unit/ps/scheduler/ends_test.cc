@@ -1,5 +1,5 @@
-// Whichever process of a job ends, and at whichever moment: nobody waits for it for ever, and each
-// of the others hears which one it was.
+// Any process of a job may end, at any moment. No process waits for it for ever, and each of the
+// others hears which one it was.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 using Node = Registry::Node;
 
 constexpr std::uint64_t job_number = 99;
-/// Of two workers and two servers.
+/// The nodes of two workers and two servers.
 constexpr Node nodes[] = {1, 2, 3, 4};
 /// A process that is started again has the number of the former one and this.
 constexpr Node again = 10;
@@ -48,7 +48,7 @@ bool is(const FromScheduler& said) {
   return std::holds_alternative<Message>(said);
 }
 
-/// A process, which says what it has to say as soon as it has its last answer.
+/// A process, which sends its next message as soon as it has its last answer.
 struct Process {
   Register self;
   std::vector<Step> steps;
@@ -87,7 +87,7 @@ class EndingJob {
     for (const Node node : nodes) start(node, node, {0});
   }
 
-  /// Until all is over.
+  /// Plays until everything is over.
   void play();
   void check();
 

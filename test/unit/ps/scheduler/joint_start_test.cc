@@ -67,7 +67,7 @@ Progress begin(const Disks& disks, std::uint64_t job) {
   return ready;
 }
 
-/// What both have of an earlier job.
+/// The states that both servers have of an earlier job.
 Disks after_a_job() {
   std::array<SimulatedFiles, 2> files;
   for (const std::size_t rank : ranks) {

@@ -1,4 +1,4 @@
-// How far servers had come in the states that they left, and what is said where that differs.
+// How far servers had come in the states that they left, and the texts if these moments differ.
 #include "ps/scheduler/moments.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ struct Registered {
       [this](Registry::Node node, const FromScheduler& message) { heard.add(node, message); },
       99};
 
-  /// What the worker hears of a state that these servers bring.
+  /// The doubt that the worker hears about a state that these servers bring.
   std::string doubt(const std::vector<Brought>& brings) {
     registry.receive(1, Register{Role::worker, -1, 1, 2, version()});
     for (const int rank : {0, 1}) {

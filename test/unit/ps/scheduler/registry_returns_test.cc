@@ -1,4 +1,4 @@
-// Servers that may be started again, and those that bring the state of another job.
+// Servers that may be started again, and servers that bring the state of another job.
 #include <catch2/catch.hpp>
 
 #include "ps/scheduler/registry.h"
@@ -160,7 +160,7 @@ TEST_CASE("values that servers bring stay where they are") {
   CHECK(job.heard.last<Welcome>(1).rank == 0);
   job.registry.receive(1, Locate{{{"w", 20, DType::f32}, {"new", 5, DType::f32}}});
   CHECK(job.heard.last<Located>(1).placements.at(0).places == Places{{1, 0}, 2});
-  // And count as bytes there.
+  // These pieces count as bytes of their servers.
   CHECK(job.heard.last<Located>(1).placements.at(1).places == Places{{0}, 1});
 }
 

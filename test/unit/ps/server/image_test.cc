@@ -1,4 +1,4 @@
-// What a server writes of its state, and what it makes of that again.
+// A server writes its state, and reads it again.
 #include "ps/server/image.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void init(Keeper& keeper, const Floats& values) {
 
 const Failure too_late_for_0{ErrorCode::timeout, "it was given up", {1}};
 
-/// Of worker 0.
+/// Recalls a request of worker 0.
 void recall(Keeper& keeper, std::uint64_t request, Recall::Step step) {
   const bool gives_up = step == Recall::Step::give_up;
   keeper.receive(0, Recall{.request = request,
@@ -45,7 +45,7 @@ Floats pulled(Keeper& keeper, std::int64_t count, int worker = 0) {
   return keeper.heard[0];
 }
 
-/// As the files are when the process is killed now: everything, by another process.
+/// The files as they are if the process is killed now. Another process wrote everything.
 std::string copied(const Folder& from, const Folder& to) {
   std::filesystem::copy(from.path(), to.path(), std::filesystem::copy_options::recursive);
   return to.path();

@@ -1,4 +1,4 @@
-// For the tests of what a server keeps of its state.
+// For the tests of the state that a server keeps.
 #pragma once
 #include <poll.h>
 

@@ -14,7 +14,7 @@ namespace {
 const Optimizer plain_sgd{"sgd", {{"learning_rate", 1}}};
 const PieceName only_piece{"w", 0, 1};
 
-/// What this worker hears when it asks, of the piece or of settings.
+/// The answer that this worker gets when it asks about the piece or about settings.
 std::optional<Failure> missing(TableJob& job, int worker, const std::optional<PieceName>& of) {
   job.heard.clear();
   const std::uint64_t sequence = job.next(worker);

@@ -1,5 +1,5 @@
-// A server's side of calls that have reached a worker's time limit: what is held, released and
-// given up, and what workers hear that come late.
+// A server's side of calls that have reached a worker's time limit: which ones are held, released
+// and given up, and which answers late workers get.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -18,7 +18,7 @@ const Optimizer sgd{"sgd", {{"learning_rate", 1}}};
 const Optimizer faster{"sgd", {{"learning_rate", 2}}};
 const Failure too_late{ErrorCode::timeout, "it was given up on worker 1", {0}};
 
-/// What the worker is told about who is missing.
+/// The answer to the worker about missing workers.
 std::optional<Failure> recall(TableJob& job, int worker, std::uint64_t request, Step step,
                               const std::optional<PieceName>& of = piece) {
   const std::uint64_t sequence = job.next(worker);
@@ -40,7 +40,7 @@ void give_up(TableJob& job, int worker, std::uint64_t request,
   recall(job, worker, request, Step::give_up, of);
 }
 
-/// What this worker heard last.
+/// The last answer of this worker.
 std::optional<Failure> last_of(const TableJob& job, int worker) {
   std::optional<Failure> failure;
   for (const Heard& one : job.heard) {
@@ -184,7 +184,7 @@ TEST_CASE("a worker that leaves or is lost takes its tombstones along") {
   job.heard.clear();
   job.say(0, Kind::broadcast, {1});
   CHECK(last_of(job, 0) == too_late);
-  // From now on the next round is of those that are there, and fails for the one that is not.
+  // From now on a round needs the workers that are there, and fails for the one that is not.
   job.say(0, Kind::broadcast, {1});
   CHECK(last_of(job, 0)->code == ErrorCode::aborted);
 }

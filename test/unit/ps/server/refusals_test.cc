@@ -1,4 +1,4 @@
-// What a server cannot do as it was told: a worker's mistakes, and the machine's limits.
+// Requests that a server cannot carry out: a worker's mistakes, and the machine's limits.
 #include <catch2/catch.hpp>
 
 #include "unit/narrow_addresses.h"

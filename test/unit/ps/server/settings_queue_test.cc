@@ -160,7 +160,7 @@ Failure loss_of(int worker) {
   return {ErrorCode::peer_lost, fmt::format("worker {} is lost", worker), {worker}};
 }
 
-/// Three asynchronous workers, of which worker 0 is lost after its first setting.
+/// Three asynchronous workers. Worker 0 is lost after its first setting.
 class Led {
  public:
   Led() {

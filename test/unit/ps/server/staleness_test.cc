@@ -8,7 +8,7 @@ using namespace tutti::ps;
 
 namespace {
 
-/// A value of 0 from which each push takes what it brings.
+/// A job with a value of 0. Each push subtracts its gradient from the value.
 std::unique_ptr<TableJob> job_with(int workers, int staleness) {
   auto job = std::make_unique<TableJob>(workers, true, staleness);
   job->init({0});

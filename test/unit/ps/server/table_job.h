@@ -19,7 +19,7 @@ struct Heard {
   std::vector<std::byte> bytes{};  ///< the same, as it came
 };
 
-/// A server, what workers say to it, and what they hear.
+/// A server, the requests of workers, and the answers that they get.
 class TableJob {
  public:
   explicit TableJob(int workers = 2, bool asynchronous = false, int staleness = unbounded)
@@ -63,7 +63,7 @@ class TableJob {
   int size() const { return static_cast<int>(sequences_.size()); }
   std::uint64_t next(int worker) { return ++sequences_[static_cast<std::size_t>(worker)]; }
   Table& table() { return table_; }
-  /// The workers are those of the other job.
+  /// Continues the numbers of the other job, because the workers are the same.
   void continue_numbers(const TableJob& other) { sequences_ = other.sequences_; }
 
   /// Whether all workers have heard one thing, the same error.
@@ -77,7 +77,7 @@ class TableJob {
     return heard[0].failure->text;
   }
 
-  /// What a worker was told when the server heard it no more.
+  /// The text with which the server refused a worker.
   std::string refusal(int worker) const {
     for (const Heard& one : heard) {
       if (one.worker == worker && one.sequence == 0 && one.failure) return one.failure->text;

@@ -1,4 +1,4 @@
-// What waits at a server for other workers.
+// Requests that wait at a server for other workers.
 #include <catch2/catch.hpp>
 
 #include "unit/ps/server/table_job.h"

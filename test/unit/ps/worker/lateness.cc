@@ -113,7 +113,7 @@ class Worker {
     fill();
   }
 
-  /// Once all calls of a phase are over.
+  /// Goes on once all calls of a phase are over.
   void go_on() {
     const auto is_over = [](const Open& one) { return one.completion->is_done(); };
     if (is_done() || is_late_ || !std::ranges::all_of(open_, is_over)) return;
@@ -295,7 +295,7 @@ std::unique_ptr<Table> World::new_table(std::size_t server) {
       .send = [this, server](int worker, const Answer& one) { answer(server, worker, one); }});
 }
 
-/// What it has said before is on its way still.
+/// Messages that the server sent before are still on their way.
 void World::restart(std::size_t server) {
   ArchiveWriter to;
   tables_[server]->save(to);

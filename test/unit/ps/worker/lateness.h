@@ -18,7 +18,7 @@ namespace tutti::ps::lateness {
 
 using base::Clock;
 
-/// What all workers call at once in a step; where the phase before has succeeded.
+/// The calls that all workers make in a step, if the phase before has succeeded.
 struct Made {
   enum class What : std::uint8_t { round, pull, row, optimizer, compression, load };
   What what = What::round;
@@ -53,7 +53,7 @@ struct Plan {
   std::vector<Step> steps{};
 };
 
-/// How a call ended: "3", "done" where nothing comes back, or "timeout: ...".
+/// The end of a call: "3", or "done" if nothing comes back, or "timeout: ...".
 struct Ending {
   Made made;
   std::string text;
@@ -68,11 +68,11 @@ class World {
   World(Plan plan, std::uint64_t seed);
   ~World();
 
-  /// Until all workers have done all steps. False: nothing happens any more.
+  /// Runs until all workers have done all steps. Returns false if nothing happens any more.
   bool run();
-  /// In the order of the worker's calls.
+  /// The ends of the worker's calls, in their order.
   const std::vector<Ending>& ends_of(int worker) const;
-  /// What the servers have of a key; it must be one number throughout.
+  /// The value of a key on the servers. All elements must be the same number.
   float stored(std::size_t key) const;
 
  private:
@@ -97,13 +97,14 @@ class World {
   std::map<std::pair<int, std::size_t>, Clock::time_point> last_down_;
 };
 
-/// Every call of a synchronous job has to end alike on all workers, and right where it did not time
-/// out.
+/// Every call of a synchronous job must end in the same way on all workers. If it did not time out,
+/// its result must be right.
 void check(const Plan& plan, const World& world);
-/// In an asynchronous job broadcasts have to, and each worker's pushes count once.
+/// In an asynchronous job the same must hold for broadcasts, and each worker's pushes must count
+/// once.
 void check_asynchronous(const Plan& plan, const World& world);
 
-/// At random.
+/// A random plan.
 Plan plan_of(std::uint64_t seed, bool asynchronous);
 
 }  // namespace tutti::ps::lateness

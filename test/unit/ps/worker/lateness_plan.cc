@@ -1,4 +1,4 @@
-// What calls have to come to in a job whose workers are late, and what they make.
+// The right results of the calls in a job whose workers are late.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t keys = 3;
 constexpr int patient = 40;  ///< attempts, of what must succeed in the end
 
-/// What the calls of one worker after the other have to come to. All make the same.
+/// Computes the right results of the calls, one worker after the other. All workers make the same
+/// calls.
 class Model {
  public:
   explicit Model(int workers)
@@ -149,7 +150,7 @@ class Planner {
   void add(Phases phases, int attempts) {
     Step step{.phases = std::move(phases), .attempts = attempts};
     for (int worker = 0; worker < plan_.workers; ++worker) {
-      // On time, at any time, or about when the others' time is up.
+      // The workers come on time, at any time, or about when the others' time is up.
       const std::array<Clock::duration, 4> choices{
           0ms, std::chrono::microseconds(below(300'000)),
           plan_.timeout + std::chrono::microseconds(below(10'000)) - 5ms, 0ms};
@@ -187,7 +188,7 @@ class Planner {
     }
   }
 
-  /// Behind a push for whose end nobody has waited.
+  /// The setting follows a push for whose end nobody has waited.
   Phases setting() {
     const auto what = std::array{What::optimizer, What::compression, What::load}.at(below(3));
     has_optimizer_ = has_optimizer_ || what != What::compression;
@@ -206,7 +207,7 @@ class Planner {
         return {{Made{.kind = Kind::pushpull, .key = key, .base = base}}};
       case 1:
         return {{push, Made{.what = What::pull, .key = key}}};
-      case 2:  // as an object: its size, then what it is
+      case 2:  // an object: first its size, then its contents
         return {{Made{.kind = Kind::broadcast, .key = 1, .root = root, .base = base}},
                 {Made{.kind = Kind::broadcast, .key = 2, .root = root, .base = base + 1}}};
       case 3:

@@ -1,4 +1,4 @@
-// A worker whose scheduler is gone says why, as far as the launcher tells.
+// If a worker's scheduler is gone, the worker reports why, if the launcher tells it.
 #include "ps/worker/membership.h"
 
 #include <sys/socket.h>

@@ -16,7 +16,7 @@ using Catch::Contains;
 
 namespace {
 
-/// The calls of worker 1, and what it says about them to its two servers.
+/// The calls of worker 1, and its questions about them to its two servers.
 struct Asking {
   using Asked = std::vector<std::pair<std::size_t, FindMissing>>;
   using Recalled = std::vector<std::pair<std::size_t, Recall>>;
@@ -31,14 +31,14 @@ struct Asking {
     requests.begin(call, answers);
     return call;
   }
-  /// What has been asked since.
+  /// The questions since the last look.
   Asked look(Clock::time_point at) {
     asked.clear();
     now = at;
     requests.look(at);
     return asked;
   }
-  /// What was recalled since the last time.
+  /// The recalls since the last time.
   Recalled recalls() { return std::exchange(recalled, {}); }
 
   Clock::time_point now = Clock::now();
@@ -221,7 +221,7 @@ TEST_CASE("servers are asked once about each call that is near its end") {
     worker.now = begun + i * 1s;
     worker.requests.add(0, worker.begin(1), 0, 1);
   }
-  // What is over by then is not asked about.
+  // Calls that are over by then are not asked about.
   worker.requests.take(0, {4, {}, {}});
   CHECK(worker.look(begun + 37s).size() == 3);
   CHECK(worker.requests.due() == begun + 38s);

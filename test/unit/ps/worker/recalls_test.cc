@@ -33,7 +33,7 @@ struct Recalling {
     requests.begin(call, answers);
     return call;
   }
-  /// After so long. What it recalls then.
+  /// Lets this time pass. Returns the recalls.
   std::vector<std::string> wait(Clock::duration time) {
     now += time;
     said.clear();

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t piece_bytes = std::size_t{128} << 10;
 constexpr std::size_t pieces = Window::least_bytes / piece_bytes;
 
-/// A window, and what has passed it.
+/// A window, and the requests that have passed it.
 struct Passage {
   explicit Passage(std::size_t servers) : window(servers) {}
 
@@ -24,12 +24,12 @@ struct Passage {
   void answer(std::size_t server, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) window.answer(server, piece_bytes, now);
   }
-  /// Nothing is answered for so long as it takes.
+  /// Answers nothing until the window widens.
   void widen() {
     now = window.due().value();
     window.look(now);
   }
-  /// To four times the least, of which the first half is then under way.
+  /// Widens the window to four times the least. The first half of that is then under way.
   void widen_twice() {
     for (int i = 0; i < 2; ++i) {
       send(0);

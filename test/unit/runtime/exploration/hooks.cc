@@ -1,5 +1,6 @@
-// Where the code under test meets `Threads`. It is compiled for the thread sanitizer and linked
-// with these functions instead of the sanitizer's own; what it calls of the system's is wrapped.
+// The places at which the code under test meets `Threads`. That code is compiled for the thread
+// sanitizer, and linked with these functions instead of the sanitizer's own. Its calls of the
+// system are wrapped.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -144,7 +145,7 @@ int __wrap_sched_yield() {
   return 0;
 }
 
-// Only one thread of the system is there, so mutexes that `Threads` does not know are free.
+// There is only one thread of the system, so mutexes that `Threads` does not know are free.
 int __wrap_pthread_mutex_lock(pthread_mutex_t* mutex) {
   if (Threads* const threads = playing(mutex)) threads->lock(mutex);
   return 0;

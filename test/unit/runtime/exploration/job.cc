@@ -57,7 +57,7 @@ class Job final : public Shared {
     lock_.run();
     joined_.settle();
   }
-  /// False: the store is closed.
+  /// Returns false if the store is closed.
   bool submit(std::size_t call) {
     threads().step_at_leisure("submits");
     if (executor_.is_departing()) return false;
@@ -93,7 +93,7 @@ class Job final : public Shared {
       bell_.ring();
     }
     if (!rules_.rings) {
-      // At leisure, polls for it would never end.
+      // This pauses, because polls at leisure would never end.
       threads().pause(std::chrono::nanoseconds(1ms).count());
       executor_.peer_arrives();
       return;
@@ -115,7 +115,7 @@ class Job final : public Shared {
   base::Completion escaped_{1, "an escape"};  ///< which nobody drives
   runtime::Executor executor_;
   runtime::ProgressLock lock_;
-  // In here, for a count changes with each wait.
+  // The memory of the driver is in this object, because a count in it changes with each wait.
   std::array<std::byte, 128> driver_bytes_{};
   std::pmr::monotonic_buffer_resource memory_{driver_bytes_.data(), driver_bytes_.size()};
   std::shared_ptr<base::Driver> driver_;
@@ -149,8 +149,8 @@ Scenario scenario(std::string name, Rules rules, std::vector<void (*)(Job&)> use
   return made;
 }
 
-// Where a thread ends that has not waited for all its calls, the program looks now and then whether
-// they are done, which moves nothing.
+// If a thread ends that has not waited for all its calls, the program looks now and then whether
+// they are done. That moves nothing.
 template <std::size_t call>
 void submit_and_wait(Job& job) {
   if (job.submit(call)) job.wait(call);

@@ -16,13 +16,13 @@ struct Scenario {
   Search search;
 };
 
-/// With no preemption: a thread goes on until it sleeps, yields, or comes to something that may
-/// take any time.
+/// Scenarios without preemption: a thread goes on until it sleeps, yields, or comes to an action
+/// that may take any time.
 std::vector<Scenario> quick_scenarios();
-/// With one preemption, anywhere.
+/// Scenarios with one preemption, anywhere.
 std::vector<Scenario> usual_scenarios();
-/// With any number of them where one thread waits; otherwise with one, or with none where two
-/// threads wait.
+/// Scenarios with any number of preemptions if one thread waits. Otherwise they have one, or none
+/// if two threads wait.
 std::vector<Scenario> slow_scenarios();
 
 }  // namespace tutti::test

@@ -27,7 +27,7 @@ void Due::run() {
   if (call != nullptr) completion->settle();
 }
 
-/// Of whatever a thread does with it.
+/// The beginning of everything that a thread does with it.
 void Executor::begin() const {
   if (ended_) threads().fail("a thread uses the executor after its end");
 }

@@ -14,7 +14,7 @@ namespace tutti::test {
 namespace {
 
 constexpr Time start = 1'000'000'000'000;
-/// So long a yield takes while nobody else has anything to do.
+/// The time that a yield takes while no other thread has anything to do.
 constexpr Time quiet = 20'000;
 Threads* playing = nullptr;
 alignas(16) std::array<std::byte, 1024> heap;
@@ -78,7 +78,7 @@ void Threads::arrive() {
   const Mark mark = this->mark(copy);
   const auto [known, fresh] = on_the_way_.try_emplace(mark, !all.empty());
   if (!fresh) {
-    // Others end it where they can run.
+    // Other threads end it if they can run.
     if (known->second && all.size() == 1) found_.wrong = "a thread goes round and round";
     return;
   }
@@ -128,7 +128,7 @@ void Threads::step(const char* what, const volatile void* at) {
   wipe_below();
 }
 
-/// None: nothing happens any more.
+/// None if nothing happens any more.
 std::vector<std::size_t> Threads::options() {
   std::vector<std::size_t> all;
   const auto add_all = [&](const auto& may) {
@@ -170,7 +170,7 @@ bool Threads::may_run(const Thread& thread) const {
   return false;
 }
 
-/// Of those who do so, only the first wakes next.
+/// Of the threads that do so, only the first one wakes next.
 bool Threads::sleeps_a_little(const Thread& thread) const {
   return thread.mode == Mode::sleeps && thread.until < state_.now + search_.too_long &&
          std::none_of(std::begin(state_.threads), std::end(state_.threads),

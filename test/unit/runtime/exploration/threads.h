@@ -19,7 +19,8 @@
 // that they share, so going back to an earlier state is copying it back.
 namespace tutti::test {
 
-/// In nanoseconds. It stands still while any thread can run, but for deadlines that may come.
+/// Time in nanoseconds. It stands still while any thread can run, except for deadlines that may
+/// come.
 using Time = std::int64_t;
 
 struct ThreadBody {
@@ -27,13 +28,13 @@ struct ThreadBody {
   std::function<void()> run;
 };
 
-/// What the threads share: all of it lies in this object, which may be copied byte by byte, and in
-/// what they take from the heap.
+/// The state that the threads share. All of it lies in this object, which may be copied byte by
+/// byte, and in the memory that the threads take from the heap.
 class Shared {
  public:
   virtual ~Shared() = default;
   virtual std::size_t bytes() const = 0;
-  /// Nothing happens any more: what is wrong with that, or nothing.
+  /// Called when nothing happens any more. Says what is wrong with that. Empty if nothing is.
   virtual std::string what_is_wrong() const = 0;
 };
 
@@ -70,21 +71,21 @@ class Threads {
   void sleep(const volatile std::uint32_t* word, std::uint32_t value, std::uint32_t bits,
              Time until);
   void wake(const volatile void* at, std::uint32_t bits);
-  /// As `step`, but it may take any time: nobody waits until it has happened.
+  /// Does the same as `step`, but may take any time: nobody waits until it has happened.
   void step_at_leisure(const char* what);
-  /// Goes on when nobody else can run but at leisure: a yield lets the others go first.
+  /// Goes on when no other thread can run, except at leisure. A yield lets the others go first.
   void yield();
   /// Goes on after that time.
   void pause(Time time);
-  /// Goes on once nobody else has anything to do for long.
+  /// Goes on once no other thread has had anything to do for long.
   void await_quiet();
   void lock(const void* mutex);
   bool try_lock(const void* mutex);
   void unlock(const void* mutex);
-  /// False: the time came first.
+  /// Returns false if the time came first.
   bool wait(const void* condition, const void* mutex, Time until);
   Time now() const { return state_.now; }
-  /// From now on the clock may jump there, whoever can run.
+  /// From now on the clock may jump there, even if threads can run.
   void may_come(Time time);
   /// Memory that is part of the state. None of it is given back.
   void* allocate(std::size_t bytes);

@@ -254,7 +254,7 @@ void World::take(const Step& step) {
     compare_orders(node, rank);
     const std::size_t first = node.ranks[0].launches.size();
     for (const Rank& other : node.ranks) {
-      // Only with a fault is the first rank not the first.
+      // The first rank is behind only if there is a fault.
       most_open_ = std::max(most_open_, first - std::min(first, other.launches.size()));
     }
   }

@@ -18,12 +18,13 @@ struct Setup {
   std::vector<int> ranks = {2};  ///< by node
   int chunks = 1;
   int slots = 1;
-  /// By node: the chunks that it sums in the host's memory, without NCCL. Empty: none.
+  /// By node: the chunks that it sums in the host's memory, without NCCL. Empty if there are none.
   std::vector<std::vector<bool>> by_host{};
-  /// By chunk: for each lane, whether it has no elements of it. Empty: all lanes have.
+  /// By chunk: for each lane, whether it has no elements of the chunk. If it is empty, all lanes
+  /// have some.
   std::vector<std::vector<bool>> empty{};
-  /// By local index and chunk: the chunk whose result the rank's input waits for, in a stream of
-  /// the program; itself: none. Empty: no input waits.
+  /// By local index and chunk: the chunk for whose result the rank's input waits, in a stream of
+  /// the program. The chunk itself means none. If it is empty, no input waits.
   std::vector<std::vector<int>> behind{};
   /// NCCL's sends may end before, or only when, their receiver has come.
   bool sends_wait = false;
@@ -44,7 +45,7 @@ struct Setup {
 struct Step {
   int node = 0;
   int local = 0;
-  /// Nothing: it copies its input to the next chunk into the host's staging memory.
+  /// If there is none, the rank copies its input to the next chunk into the host's staging memory.
   std::optional<LaunchLog::Launch> launch;
 
   std::string text() const;

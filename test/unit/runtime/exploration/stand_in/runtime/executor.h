@@ -83,7 +83,7 @@ class Executor {
   const bool replays_;
   base::Completion& escaped_;
   std::vector<Call*> submitted_;
-  // Calls in the order of submission: so many have come that far.
+  // How many calls, in the order of submission, have come to each stage.
   std::size_t taken_ = 0, entered_ = 0, closed_ = 0, started_ = 0, done_ = 0, finished_calls_ = 0;
   std::size_t arrived_ = 0;  ///< gates at which the peer has arrived
   bool half_done_ = false;
