@@ -10,6 +10,7 @@ from jobs import Job, mpirun
 
 UNCAUGHT, LAUNCHER = sys.argv[1:3]
 RANKS = 4
+LAUNCHED = [sys.executable, LAUNCHER, "-n", str(RANKS), "--mode", "mpi", "--launcher", "local"]
 TOLD = (r"tutti\[rank (\d)\] critical: the program ends, because it does not catch this error: "
         r"(mismatch: key 'g': shapes differ: rank 0 has \(4\), .*|peer_lost: .*)")
 LONG = ("terminate called", "Process received signal", r"\[ 0\]", "End of error message")
@@ -17,8 +18,7 @@ LONG = ("terminate called", "Process received signal", r"\[ 0\]", "End of error 
 
 class Uncaught(unittest.TestCase):
     def test_each_rank_prints_one_line_about_its_error(self):
-        launched = [sys.executable, LAUNCHER, "-n", str(RANKS), "--mode", "mpi", "--launcher", "local"]
-        for words, everyone in ((mpirun(RANKS), False), (launched, True)):
+        for words, everyone in ((mpirun(RANKS), False), (LAUNCHED, True)):
             job = Job([*words, UNCAUGHT, "mismatch"])
             self.assertEqual(job.code, 134, job)
             told = [re.search(TOLD, line) for line in job.lines("does not catch")]
@@ -33,7 +33,7 @@ class Uncaught(unittest.TestCase):
                 self.assertEqual(job.lines(text), [], job)
 
     def test_ranks_get_the_error_for_which_another_has_ended(self):
-        job = Job([sys.executable, LAUNCHER, "-n", str(RANKS), "--mode", "mpi", "--launcher", "local", UNCAUGHT, "late"])
+        job = Job([*LAUNCHED, UNCAUGHT, "late"])
         told = job.lines(r"^\[worker.*rank [123] got: key 'g': shapes differ: rank 0 has \(4\)")
         self.assertEqual(len(told), RANKS - 1, job)
 
