@@ -207,6 +207,9 @@ class Executor {
   std::string wait_text() const;
   /// Whether a call of the user is still unanswered.
   bool has_waiting_user() const;
+  /// Whether rank 0 logs by itself for which ranks this one waits, so that a line of this rank
+  /// would only repeat that. Not in a long stall: something may keep rank 0 from it.
+  bool may_leave_it_to_rank_0() const;
   /// If nothing has moved for the stall time although a call waits, logs which calls wait for which
   /// ranks.
   void report_stall();
