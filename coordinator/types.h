@@ -28,7 +28,7 @@ using Time = std::chrono::nanoseconds;
 struct Signature {
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
-  ReduceOp op = ReduceOp::sum;  ///< where something is reduced
+  ReduceOp op = ReduceOp::sum;  ///< only for calls that reduce
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
   int root = 0;  ///< broadcast only

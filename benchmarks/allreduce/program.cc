@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/first_to_say.h"
 #include "base/host.h"
 #include "base/printable.h"
 #include "benchmarks/allreduce/measure.h"
@@ -129,7 +130,7 @@ int end(const World& world, const char* why, int status) {
   const bool is_usage = status == command_line::usage_error;
   const std::string who = is_usage ? "" : fmt::format(", rank {}", world.rank());
   const std::string line = fmt::format("allreduce_bench{}: {}\n", who, why);
-  if (!is_usage || command_line::is_first_to_say(line)) fmt::print(stderr, "{}", line);
+  if (!is_usage || base::is_first_to_say(line)) fmt::print(stderr, "{}", line);
   MPI_Abort(MPI_COMM_WORLD, status);
   return status;
 }

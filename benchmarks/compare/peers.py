@@ -10,7 +10,8 @@ from compare.served import mxnets, served
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks/peers"
 MPI_SOURCES = ["benchmarks/peers/mpi_allreduce.cc", "examples/command_line/command_line.cc",
-               *(f"lib/base/{name}.cc" for name in ("failure", "fd", "host", "names", "nouns", "printable")),
+               *(f"lib/base/{name}.cc" for name in ("failure", "fd", "first_to_say", "host", "names", "nouns",
+                                            "printable")),
                *(f"benchmarks/allreduce/{name}.cc" for name in
                  ("bound", "measure", "times", "mpi_contestant", "pattern", "program", "report", "settings", "world"))]
 BROUGHT_BY = {

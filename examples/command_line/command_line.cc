@@ -1,17 +1,13 @@
 #include "command_line.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <functional>
 #include <iostream>
 
-#include "base/fd.h"
+#include "base/first_to_say.h"
 #include "base/names.h"
 #include "base/printable.h"
 
@@ -104,26 +100,18 @@ std::optional<int> parse_or_status(CLI::App& app, int argc, const char* const* a
     parse(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     std::ostream silent(nullptr);
-    const bool is_news = speaks && is_first_to_say(fmt::format("{} {}", argv[0], error.what()));
+    const bool is_news =
+        speaks && base::is_first_to_say(fmt::format("{} {}", argv[0], error.what()));
     const int status = is_news ? app.exit(error) : app.exit(error, silent, silent);
     return status == 0 ? 0 : usage_error;
   }
   return std::nullopt;
 }
 
-bool is_first_to_say(std::string_view text) {
-  const char* const folder = std::getenv("PMIX_SERVER_TMPDIR");
-  if (folder == nullptr) return true;
-  const std::string path =
-      fmt::format("{}/tutti-said-{:x}", folder, std::hash<std::string_view>{}(text));
-  const base::Fd file(::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
-  return file || errno != EEXIST;
-}
-
 int complain(std::string_view program, const tutti::Error& error, const std::string& text) {
   const int status = exit_status(error);
   const std::string line = fmt::format("{}: {}\n", program, text);
-  if (status != usage_error || is_first_to_say(line)) fmt::print(stderr, "{}", line);
+  if (status != usage_error || base::is_first_to_say(line)) fmt::print(stderr, "{}", line);
   return status;
 }
 

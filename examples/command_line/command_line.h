@@ -21,19 +21,13 @@ constexpr int usage_error = 2;
 void parse(CLI::App& app, int argc, const char* const* argv);
 
 /// Does the same for a program's main. Returns nothing if the line is right, and otherwise the exit
-/// status, which is 0 after --help and --version. Prints the help, or if `is_first_to_say` the
-/// error. If `speaks` is false, another rank prints it.
+/// status, which is 0 after --help and --version. Prints the help, or if `base::is_first_to_say`
+/// the error. If `speaks` is false, another rank prints it.
 std::optional<int> parse_or_status(CLI::App& app, int argc, const char* const* argv,
                                    bool speaks = true);
 
-/// Whether no other rank of an Open MPI job has printed this text on this machine. All ranks may
-/// have the same error, such as an unknown option, and the user should read it once. A file in the
-/// job's own folder, which mpirun removes, remembers the text. True for a process outside of such a
-/// job.
-bool is_first_to_say(std::string_view text);
-
 /// Prints "program: text" to stderr. If the user has made the error, prints it only if
-/// `is_first_to_say`. Returns the program's exit status.
+/// `base::is_first_to_say`. Returns the program's exit status.
 int complain(std::string_view program, const tutti::Error& error, const std::string& text);
 
 /// The error's text as one line, whatever options and paths it contains.

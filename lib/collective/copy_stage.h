@@ -38,7 +38,7 @@ class CopyStage {
   std::uint64_t over() const { return over_; }
   bool is_under_way() const { return over_ < begun.chunk; }
 
-  Cursor begun;  ///< chunks, and elements of the next one
+  Cursor begun;  ///< the chunks that have begun, and the elements of the next one
 
  private:
   std::uint64_t over_ = 0;

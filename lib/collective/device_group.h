@@ -41,7 +41,7 @@ class DeviceGroup {
     int ranks = 1;  ///< of the node
     int lanes = 1;
     std::size_t slots = 0;
-    std::size_t slot_bytes = 0;  ///< of a chunk
+    std::size_t slot_bytes = 0;  ///< the bytes of a chunk
   };
 
   /// The ranks of the communicator are the node's, by their local indexes. The communicator and the

@@ -59,8 +59,8 @@ class Pipelines {
   std::array<GroupAllreduce, allreduces_at_once> group_allreduces_;
   Broadcast broadcast_;
   AllToAll all_to_all_;
-  std::uint64_t chunks_ = 0;  ///< of all batches started
-  std::size_t turn_ = 0;      ///< which one of each pair takes the next allreduce
+  std::uint64_t chunks_ = 0;  ///< the chunks of all batches that have started
+  std::size_t turn_ = 0;      ///< the one of each pair that takes the next allreduce
 };
 
 }  // namespace tutti::collective

@@ -15,8 +15,10 @@
 
 #include "base/clock.h"
 #include "base/completion.h"
+#include "base/first_to_say.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/uncaught.h"
 #include "base/wait_limits.h"
 #include "mpi/checked.h"
 #include "mpi/collective_call.h"
@@ -138,6 +140,18 @@ bool is_stuck() {
   return true;
 }
 
+/// An error may end all ranks at once, and each has said which one. Then one rank of the machine
+/// logs this.
+void say_left_open(int status, bool in_order) {
+  const std::string text = fmt::format(
+      "a store was still open when the process ended with status {}: {}{}", status,
+      in_order ? "it is closed now" : "it stays open, and the other ranks take this rank for lost",
+      // The advice is only for a program that ends with status 0, and not for one that an error
+      // ends.
+      status == 0 ? "; destroy it before main returns or exit is called" : "");
+  if (status == 0 || base::is_first_to_say(text)) base::log().error("{}", text);
+}
+
 void leave(int status, void* unused) {
   static_cast<void>(unused);
   if (is_in_child()) return;
@@ -154,11 +168,7 @@ void leave(int status, void* unused) {
   }
   if (may_finalise && !open_stores().empty()) {
     in_order = in_order && !base::Completion::is_in_callback();
-    // The advice is only for a program that ends with status 0, and not for one that an error ends.
-    base::log().error("a store was still open when the process ended with status {}: {}{}", status,
-                      in_order ? "it is closed now"
-                               : "it stays open, and the other ranks take this rank for lost",
-                      status == 0 ? "; destroy it before main returns or exit is called" : "");
+    say_left_open(status, in_order);
     if (in_order) stop_all();
   }
   // A rank may have been lost while the stores were closed.
@@ -216,8 +226,9 @@ void start(const StartSettings& settings) {
   process().settings = settings;
   if (!is_initialised()) initialise(settings);
   process().settings.while_starting = nullptr;
-  // MPI_Finalize begins with the attributes of MPI_COMM_SELF. Open MPI deletes those of
-  // MPI_COMM_WORLD when it has waited for all ranks.
+  base::shorten_uncaught_errors();
+  // MPI_Finalize begins with the attributes of MPI_COMM_SELF. Open MPI deletes the
+  // attributes of MPI_COMM_WORLD when it has waited for all ranks.
   when_deleted(MPI_COMM_SELF, on_finalise);
   when_deleted(MPI_COMM_WORLD, on_all_come);
   process().started = true;

@@ -21,7 +21,7 @@ struct History {
     std::int64_t submitted = never;
     /// The time at which its first batch was planned; `never` in replay.
     std::int64_t planned = never;
-    std::int64_t entered = never;  ///< when it entered its first batch's gate
+    std::int64_t entered = never;  ///< the time at which it entered its first batch's gate
     std::int64_t end = never;
     Outcome outcome = Outcome::unfinished;
   };

@@ -61,6 +61,10 @@ bool Executor::take_loss() {
   const auto loss = control_.lost_rank();
   if (!loss) return false;
   loss_told_ = true;
+  // Rank 0 may have sent messages before it was lost, such as the reason for which it ended.
+  take_mail();
+  apply_actions();
+  if (finished_) return true;
   participant_.note_lost(loss->rank, loss->reason);
   // The actions are carried out at once, so that the next submission finds that the store has
   // ended.

@@ -21,12 +21,18 @@ void Executor::report_stall() {
   // Each line must tell by itself which key waits for which rank.
   std::string what = calls_.empty() ? "" : in_flight_text() + "; ";
   if (!peers_.messenger().empty()) what += peers_.messenger().describe() + "; ";
-  base::log().warn("nothing has moved for {:.1f} s; {}{}", waited.count(), what, wait_text());
+  const auto level = may_leave_it_to_rank_0() ? spdlog::level::info : spdlog::level::warn;
+  base::log().log(level, "nothing has moved for {:.1f} s; {}{}", waited.count(), what, wait_text());
   // This line is for the library's authors.
   base::log().debug("{}", participant_.describe());
   const std::string last = recorder_.dump(events);
   if (!last.empty()) base::log().debug("last events: {}", last);
   stall_interval_ *= 2;
+}
+
+bool Executor::may_leave_it_to_rank_0() const {
+  const bool is_planned = !running_.empty() || depart_ || !peers_.messenger().empty();
+  return !is_planned && stall_interval_ < 4 * stall_time_;
 }
 
 std::string Executor::wait_text() const {

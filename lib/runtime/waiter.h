@@ -54,7 +54,7 @@ class Waiter {
   For reason_ = For::doorbell;
   base::Clock::time_point since_;
   base::Clock::duration waited_{};
-  base::Clock::duration usual_transfer_{};  ///< how long recent waits for a transfer took
+  base::Clock::duration usual_transfer_{};  ///< the time that recent waits for a transfer took
 };
 
 }  // namespace tutti::runtime

@@ -42,6 +42,30 @@ TEST_CASE("a close that is held up says what it waits for, not that other ranks 
                  !Contains("have not come") && !Contains("gates entered"));
 }
 
+TEST_CASE("a stall is told by rank 0 alone, which names the rank that is missing") {
+  const Logged logged;
+  Options options;
+  options.stall_report_after = 500ms;
+  with_sessions(4, options, [&](Session& session) {
+    if (session.rank() == 1) await(logged, "waiting for rank 1 at the barrier");
+    session.barrier();
+  });
+  CHECK_THAT(logged.text(), !Contains("nothing has moved"));
+}
+
+TEST_CASE("in a long stall every rank says what it waits for") {
+  const Logged logged;
+  Options options;
+  options.stall_report_after = 50ms;
+  with_sessions(3, options, [&](Session& session) {
+    if (session.rank() == 1) {
+      await(logged, "a barrier; rank 0 answers when all have come, unless it is stopped");
+    }
+    session.barrier();
+  });
+  CHECK_THAT(logged.text(), Contains("rank 0 answers when all have come, unless it is stopped"));
+}
+
 TEST_CASE("a stall at the debug level is told in lines that say something, each thing once") {
   const Logged logged;
   const Debugging debugging;

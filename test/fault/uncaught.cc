@@ -1,0 +1,80 @@
+// A program that does not catch what ends it.
+//
+//   uncaught HOW
+//
+// mismatch   the ranks disagree, and every rank gets tutti's error
+// own        so, but the program has a terminate handler of its own
+// other      an exception that is none of tutti's
+// late       the ranks disagree, rank 0 ends at once, and the others look for their error only when
+//            they know that it has ended; each prints what it got
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "tutti/tutti.h"
+
+using namespace tutti;
+
+namespace {
+
+std::atomic<bool> rank_0_is_lost{false};
+
+Pending disagree(KVStore& store, std::vector<float>& values) {
+  values.resize(static_cast<std::size_t>(4 + store.rank()));
+  return store.pushpull("g", Tensor(values.data(), {4 + store.rank()}, DType::f32),
+                        Tensor(values.data(), {4 + store.rank()}, DType::f32));
+}
+
+void look_late(KVStore& store) {
+  std::vector<float> values;
+  float value = 1;
+  const Tensor tensor(&value, {}, DType::f32);
+  if (store.rank() == 0) {
+    store.pushpull("h", tensor, tensor).wait();
+    try {
+      disagree(store, values).wait();
+    } catch (const Error&) {
+      std::_Exit(5);
+    }
+  }
+  set_log_taker([](const LogLine& line) {
+    if (line.text.find("rank 0 is lost") != std::string_view::npos) {
+      rank_0_is_lost = true;
+      rank_0_is_lost.notify_all();
+    }
+    return false;
+  });
+  const Pending late = disagree(store, values);
+  store.pushpull("h", tensor, tensor).then([](const std::exception_ptr&) {
+    rank_0_is_lost.wait(false);
+  });
+  rank_0_is_lost.wait(false);
+  try {
+    late.wait();
+  } catch (const Error& error) {
+    std::printf("rank %d got: %s\n", store.rank(), error.what());
+    std::fflush(stdout);
+    std::_Exit(6);
+  }
+}
+
+}  // namespace
+
+int main(int /*argc*/, char** argv) {
+  const std::string_view how = argv[1];
+  if (how == "own") {
+    std::set_terminate([] {
+      std::fputs("the program's own handler\n", stderr);
+      std::_Exit(9);
+    });
+  }
+  const auto store = KVStore::create("dist_sync_mpi");
+  if (how == "other") throw std::runtime_error("none of tutti's");
+  if (how == "late") look_late(*store);
+  std::vector<float> values;
+  disagree(*store, values).wait();
+}
