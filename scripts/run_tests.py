@@ -225,12 +225,17 @@ def tidy(*words):
     return "clang-tidy finds nothing", [f"{CHECKS}/tidy.py", *words]
 
 
+def packages():
+    """With an equal share of the processors, because g++ leaves no time of theirs."""
+    return Step("the tests' packages are installed", (["scripts/setup", "--tests"],), beside=())
+
+
 def quick(tally):
-    packages = Step("the tests' packages are installed", (["scripts/setup", "--tests"],), beside=())
+    rest = packages()
     checks = [*house_rules(), *checks_by_clang(syntax(), tidy())]
-    with Aside(packages) as installing:
+    with Aside(rest) as installing:
         built = now(tally, build(GCC), stream=True)
-        if not installing.finished(tally, packages.name):
+        if not installing.finished(tally, rest.name):
             return
     with Aside(*checks) as aside:
         if built:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Parts of the full tier: each test of g++'s build is in one of them, and a part that has passed is not run again.
+"""The steps of the quick tier, and the parts of the full one: each test of g++'s build is in one part, and a part that
+has passed is not run again.
 
     test_parts.py BUILD
 """
@@ -90,6 +91,38 @@ class Stamped(unittest.TestCase):
         part, = (part for part in parts.PARTS if part.name == "threads")
         self.run_parts([part])
         self.assertEqual(self.ran, ["build-tsan"])
+
+
+class Quick(unittest.TestCase):
+    def run_quick(self, packages="true", compiler="true"):
+        """(the builds whose tests ran, the tally)."""
+        ran, tally = [], run_tests.Tally()
+
+        def step(name, word):
+            return run_tests.Step(name, ((word,),))
+
+        with mock.patch.multiple(
+                run_tests, packages=lambda: step("packages", packages), build=lambda *_: step("g++", compiler),
+                house_rules=lambda: [step("a rule", "true")], checks_by_clang=lambda *_: [step("clang", "false")],
+                meson_tests=lambda _, where, *words: ran.append(where.folder)), \
+                contextlib.redirect_stdout(io.StringIO()):
+            run_tests.quick(tally)
+        return ran, tally
+
+    def failed(self, tally):
+        return [name for name, _ in tally.failed]
+
+    def test_the_tests_run_and_each_check_counts(self):
+        ran, tally = self.run_quick()
+        self.assertEqual((ran, tally.passed, self.failed(tally)), (["build-test"], 3, ["clang"]))
+
+    def test_without_the_packages_nothing_more_runs(self):
+        ran, tally = self.run_quick(packages="false")
+        self.assertEqual((ran, tally.passed, self.failed(tally)), ([], 1, ["packages"]))
+
+    def test_what_does_not_compile_is_not_tested_but_checked(self):
+        ran, tally = self.run_quick(compiler="false")
+        self.assertEqual((ran, tally.passed, self.failed(tally)), ([], 2, ["g++", "clang"]))
 
 
 if __name__ == "__main__":
