@@ -12,8 +12,8 @@
 namespace tutti::coordinator {
 namespace {
 
-/// How many parts are planned ahead of the slowest rank. They keep data moving over the round trip
-/// of a report, and are few enough that a more urgent tensor can soon overtake.
+/// The number of parts that are planned ahead of the slowest rank. They keep data moving over the
+/// round trip of a report, and are few enough that a more urgent tensor can soon overtake.
 constexpr std::uint64_t parts_ahead = 2;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How an epoch ends and the next one begins.
+// This file ends an epoch and begins the next one.
 #include <fmt/format.h>
 
 #include <algorithm>

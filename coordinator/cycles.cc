@@ -8,8 +8,8 @@
 namespace tutti::coordinator {
 namespace {
 
-/// How many earlier uses of the last key are tried as the beginning of a cycle. A cycle may use a
-/// key several times.
+/// The number of earlier uses of the last key that are tried as the beginning of a cycle. A cycle
+/// may use a key several times.
 constexpr int candidates = 8;
 
 // The sum of these hashes tells whether two lists use the same keys equally often.

@@ -58,10 +58,11 @@ class CycleFinder {
 
  private:
   struct Use {
-    /// Of the hashes of all keys before here; equal for lists with the same keys.
+    /// The sum of the hashes of all keys before this position. It is equal for lists with the same
+    /// keys.
     std::uint64_t sum = 0;
     std::size_t batches = 0;  ///< recorded up to here
-    std::size_t parts = 0;    ///< in these batches
+    std::size_t parts = 0;    ///< the number of parts in these batches
     bool cut = false;         ///< nothing is partly planned here
     std::size_t period = 0;   ///< uses since this key's last; 0: none
   };
@@ -74,7 +75,7 @@ class CycleFinder {
 
   BatchNumber first_ = 0;  ///< number of the first recorded batch
   std::vector<RecordedBatch> batches_;
-  std::size_t parts_ = 0;  ///< in batches_
+  std::size_t parts_ = 0;  ///< the number of parts in batches_
   std::vector<Use> uses_;
   std::map<KeyId, std::size_t> last_use_;
   std::uint64_t demanded_ = 0;  ///< uses that must have repeated

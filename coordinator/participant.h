@@ -137,7 +137,7 @@ class Participant {
     Key key;
     Round next_round = 0;
     std::optional<CallState> call;
-    std::vector<KeyId> ids;  ///< of its agreed signatures
+    std::vector<KeyId> ids;  ///< the ids of its agreed signatures
     Time usual_wait{};       ///< the time from submit to gate, when the key was last negotiated
   };
   struct KnownId {
@@ -256,7 +256,7 @@ class Participant {
 
   std::vector<PlanBatch> cycle_;   ///< empty: negotiating
   std::size_t cursor_ = 0;         ///< the next batch in it
-  std::size_t ready_parts_ = 0;    ///< how many parts of that batch were found ready
+  std::size_t ready_parts_ = 0;    ///< the number of that batch's parts that were found ready
   bool lacks_next_ = false;        ///< whether that batch needs a call that is not here
   std::vector<bool> in_cycle_;     ///< by KeyId
   std::optional<Slot> deviation_;  ///< a call that the cycle never serves

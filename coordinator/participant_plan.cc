@@ -1,4 +1,4 @@
-// How a participant turns the coordinator's plan into batches of its own calls.
+// In this file a participant turns the coordinator's plan into batches of its own calls.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How a participant passes gates and epochs, and which messages it sends to the coordinator.
+// In this file a participant passes gates and epochs, and sends messages to the coordinator.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How a participant repeats the recorded cycle by itself, and when it asks to end the replay.
+// In this file a participant repeats the recorded cycle by itself, or asks to end the replay.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace tutti::coordinator {
 namespace {
 
-/// How long a call may wait for its turn if no user thread is known to wait for it. This is longer
+/// A call may wait this long for its turn if no user thread is known to wait for it. This is longer
 /// than a thread waits for a processor, and far shorter than a step.
 ///
 /// Without this limit a replay could be slow for ever. While the first steps are recorded, a

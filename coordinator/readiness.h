@@ -12,7 +12,7 @@
 
 namespace tutti::coordinator {
 
-/// How a failed round ended. Kept for ranks that come to it late.
+/// The end of a failed round. It is kept for ranks that come to the round late.
 struct Tombstone {
   Round round = 0;
   Failure failure;
@@ -74,7 +74,8 @@ struct KeyState {
 class Readiness {
  public:
   using Slot = std::uint32_t;
-  /// How many signatures are remembered for a key. One more takes the id of the oldest.
+  /// The number of signatures that are remembered for a key. A further signature takes the id of
+  /// the oldest one.
   static constexpr std::size_t ids_per_key = 4;
 
   explicit Readiness(int size) : size_(size) {}
@@ -100,7 +101,7 @@ class Readiness {
   /// failed.
   void clear_votes(Slot slot);
   std::vector<Said> said(Slot slot) const;
-  /// How many ids have passed to another signature.
+  /// The number of ids that have passed to another signature.
   std::uint64_t given_away() const { return given_away_; }
   /// Whether some key has parts that were done in earlier epochs.
   bool has_started() const { return started_ > 0; }

@@ -28,7 +28,7 @@ using Time = std::chrono::nanoseconds;
 struct Signature {
   CollectiveKind kind = CollectiveKind::allreduce;
   DType dtype = DType::f32;
-  ReduceOp op = ReduceOp::sum;  ///< where something is reduced
+  ReduceOp op = ReduceOp::sum;  ///< only for calls that reduce
   Device::Kind device = Device::Kind::cpu;
   WireFormat wire = WireFormat::none;
   int root = 0;  ///< broadcast only
@@ -50,7 +50,7 @@ struct Call {
 Call barrier_call();
 bool is_barrier(const Key& key);
 
-/// How much data travels as one batch.
+/// The amount of data that travels as one batch.
 struct Sizes {
   /// Tensors that have up to this size together travel as one batch. 0: they are never fused.
   std::size_t fusion_bytes = std::size_t{2} << 20;
@@ -64,9 +64,9 @@ struct Settings {
   bool replay = false;
   Sizes host{};
   Sizes device{std::size_t{8} << 20, std::size_t{32} << 20};  ///< of tensors on a GPU
-  /// How many batches may be entered and not yet done. Between nodes two large batches may move at
-  /// once, with a small one between them. The messages of the next gate then queue behind the data
-  /// of these batches.
+  /// The number of batches that may be entered and not yet done. Between nodes two large batches
+  /// may move at once, with a small one between them. The messages of the next gate then queue
+  /// behind the data of these batches.
   std::size_t most_open = 3;
   /// After this time the first report says for which rank a key waits. Further reports follow at
   /// doubling intervals.

@@ -18,8 +18,8 @@ SHARED = {2: (3, 4), 4: (3.3, 5), 8: (4, 6)}
 INTEL = 1.05
 OF_FLOOR = 0.6
 HOROVOD_DEFAULT, HOROVOD_UP_TO = 20, 64 * KIB
-# How much two measurements of the same thing differ here, and the largest size with enough iterations in a turn for
-# that.
+# The ratio of two measurements of the same thing here, and the largest size with enough iterations in a turn for that
+# ratio.
 SAME, SAME_UP_TO = 0.97, 16 * MIB
 
 

@@ -53,7 +53,7 @@ HOROVOD_YIELDING = {f"{name}, yielding": {**HOROVOD_SETTINGS[name], **YIELDING}
 
 
 def not_installed(name):
-    """Why a peer is skipped."""
+    """The reason why a peer is skipped."""
     return "not installed; " + BROUGHT_BY[name]
 
 

@@ -90,7 +90,7 @@ def against_picked(target, figures, own, family, ranks, size, wanted):
 
 
 def unpicked(family, default):
-    """Why there is no verdict if a peer was measured with its defaults only."""
+    """The reason why there is no verdict if a peer was measured with its defaults only."""
     return f"none of {family}'s settings that were picked; default {times(default.peer_us)}, {default.value:.2f} x"
 
 

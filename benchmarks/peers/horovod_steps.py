@@ -3,8 +3,8 @@
 
     HOROVOD_CYCLE_TIME=0.1 mpirun -n 2 horovod_steps.py --tensors 160 --json rows.json
 
-All tensors of a step are handed over before the first is waited for: each by a call of its own, and, on
-a row of their own, all by one grouped call.
+The program hands over all tensors of a step before it waits for the first. One row is for a call for each tensor;
+another row is for one grouped call with all tensors.
 """
 import sys
 

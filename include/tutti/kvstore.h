@@ -454,9 +454,9 @@ class TUTTI_EXPORT KVStore {
   /// when the program pushes the key concerned.
   ///
   /// With a parameter server every worker calls it, and it blocks until all have called it; with
-  /// asynchronous types until worker 0 has. Only worker 0 reads its file; the other workers need no
-  /// file. If worker 0 cannot read the file, all workers get that error. If worker 0 has left or is
-  /// lost, they get an error that says so.
+  /// asynchronous types it blocks until worker 0 has called it. Only worker 0 reads its file; the
+  /// other workers need no file. If worker 0 cannot read the file, all workers get that error. If
+  /// worker 0 has left or is lost, they get an error that says so.
   void load_optimizer_states(const std::string& path);
 
   /// Returns how many processes of the job (scheduler, servers and workers) were lost since

@@ -97,9 +97,9 @@ struct TUTTI_EXPORT Options {
   /// A rank is lost if its heartbeat is missing for this time. While ranks create a store or end, a
   /// rank on this machine is lost, too, if it is stopped for this time. `TUTTI_HEARTBEAT_SECONDS`.
   std::chrono::milliseconds heartbeat_timeout{30'000};
-  /// How long each step of `create` waits for the other ranks. Nothing can interrupt MPI_Init, so a
-  /// process that waits in MPI_Init for this time ends. A server that keeps its state on disk has
-  /// this time to read the state before it joins the job, and again before it comes back to it.
+  /// The time that each step of `create` waits for the other ranks. Nothing can interrupt MPI_Init,
+  /// so a process that waits in MPI_Init for this time ends. A server that keeps its state on disk
+  /// has this time to read the state before it joins the job, and again before it comes back to it.
   /// `TUTTI_CREATE_SECONDS`.
   std::chrono::milliseconds create_timeout{300'000};
   /// The lowest level of messages that are logged: off, critical, error, warning, info, debug or

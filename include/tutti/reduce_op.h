@@ -6,7 +6,8 @@
 
 namespace tutti {
 
-/// How the store combines the contributions of all devices and ranks. The default is `sum`.
+/// The operation by which the store combines the contributions of all devices and ranks. The
+/// default is `sum`.
 ///
 /// - `average` divides the sum by the number of ranks that contribute, which are those that have
 ///   not joined. It does not divide by the number of devices. Integers divide towards zero.

@@ -8,9 +8,9 @@
 
 namespace tutti {
 
-/// Where a server keeps its state on disk, and when it writes the state.
+/// The folder in which a server keeps its state on disk, and the time at which it writes the state.
 struct Durability {
-  /// How safe a push is when its worker learns that the server has applied it:
+  /// The safety of a push when its worker learns that the server has applied it:
   /// - `off`: it is not on disk. The server writes a checkpoint now and then, which another job can
   ///   restore.
   /// - `seconds`: the server has written it to the operating system, so it survives the end of the

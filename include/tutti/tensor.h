@@ -33,8 +33,8 @@ constexpr std::size_t size_of(DType dtype) {
 /// "f16", "bf16", "f32", ...
 TUTTI_EXPORT std::string_view name(DType dtype);
 
-/// Where a tensor's memory is. CPU devices with different indices stand for several devices of one
-/// process: tutti sums over them as it sums over GPUs.
+/// The place of a tensor's memory. CPU devices with different indices stand for several devices of
+/// one process: tutti sums over them as it sums over GPUs.
 struct Device {
   enum class Kind : std::uint8_t { cpu, gpu };
   Kind kind = Kind::cpu;

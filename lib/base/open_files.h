@@ -5,7 +5,8 @@
 
 namespace tutti::base {
 
-/// How many files and sockets this process may have open. None if there is no limit.
+/// The number of files and sockets that this process may have open. It is empty if there is no
+/// limit.
 std::optional<std::size_t> most_open_files();
 /// Raises that limit to its maximum. For a process that is tutti's own: a program may use select(),
 /// which knows no descriptor above 1023.

@@ -77,7 +77,8 @@ class AllToAll final : public Mover {
   /// Finds where the elements for each other rank begin in the input, and those from each other
   /// rank in the output.
   void find_firsts();
-  /// How many elements of the chunk lie in the staging buffer of `from` before its share for `to`.
+  /// The number of elements of the chunk that lie in the staging buffer of `from` before its share
+  /// for `to`.
   std::size_t staged_before(int from, int to, std::uint64_t chunk) const;
   bool is_staged(int from, int to) const { return from != to || !is_host(); }
 

@@ -10,7 +10,7 @@
 
 namespace tutti::collective {
 
-/// How a batch's vector is divided into chunks, and a chunk into the lanes' slices.
+/// The division of a batch's vector into chunks, and of a chunk into the lanes' slices.
 ///
 /// A chunk of an allreduce is a range of the vector. The lanes share it evenly.
 ///

@@ -40,8 +40,8 @@ struct ChunkName {
   std::uint64_t number = 0;
 };
 
-/// How far a stage of the pipeline has come: the whole chunks that are done, and the elements of
-/// the next one.
+/// The progress of a stage of the pipeline: the whole chunks that are done, and the elements of the
+/// next one.
 struct Cursor {
   std::uint64_t chunk = 0;
   std::size_t element = 0;

@@ -7,7 +7,7 @@
 
 namespace tutti::collective {
 
-/// How far a stage has come whose work goes on after it has begun, such as copies. Chunks begin in
+/// The progress of a stage whose work goes on after it has begun, such as copies. Chunks begin in
 /// order and end in order. The last chunks that have begun may still be under way.
 class CopyStage {
  public:
@@ -38,7 +38,7 @@ class CopyStage {
   std::uint64_t over() const { return over_; }
   bool is_under_way() const { return over_ < begun.chunk; }
 
-  Cursor begun;  ///< chunks, and elements of the next one
+  Cursor begun;  ///< the chunks that have begun, and the elements of the next one
 
  private:
   std::uint64_t over_ = 0;

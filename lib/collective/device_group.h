@@ -41,7 +41,7 @@ class DeviceGroup {
     int ranks = 1;  ///< of the node
     int lanes = 1;
     std::size_t slots = 0;
-    std::size_t slot_bytes = 0;  ///< of a chunk
+    std::size_t slot_bytes = 0;  ///< the bytes of a chunk
   };
 
   /// The ranks of the communicator are the node's, by their local indexes. The communicator and the
@@ -65,8 +65,8 @@ class DeviceGroup {
   /// The queue of the copies to outputs. When one of its marks is over, these outputs are complete.
   DeviceQueue& outputs() { return outputs_; }
 
-  /// How many chunks have passed a launch on this rank, among those that move by launches. Batches
-  /// follow each other by these counts, even if other batches move between them.
+  /// The number of chunks that have passed a launch on this rank, among those that move by
+  /// launches. Batches follow each other by these counts, even if other batches move between them.
   struct Passed {
     std::uint64_t started = 0;  ///< chunks of the batches that were started
     std::uint64_t scatters = 0;

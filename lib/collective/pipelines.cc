@@ -3,9 +3,9 @@
 namespace tutti::collective {
 namespace {
 
-/// The exchanges take one stream for each slot, and so do the broadcasts: while a broadcast starts,
-/// other ranks may still be in an exchange. All chunks of an all_to_all take one stream, because
-/// each pair of ranks moves them in their order.
+/// The exchanges take one stream for each slot. The broadcasts take further streams, one for each
+/// slot, because other ranks may still be in an exchange while a broadcast starts. All chunks of an
+/// all_to_all take one stream, because each pair of ranks moves them in their order.
 int first_of_broadcasts(const shm::NodeMemory::Layout& layout, int first_stream) {
   return first_stream + static_cast<int>(layout.slots);
 }

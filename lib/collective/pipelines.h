@@ -21,7 +21,7 @@ namespace tutti::collective {
 /// together. One thread at a time drives them. Nothing blocks.
 class Pipelines {
  public:
-  /// How many allreduces may move at once.
+  /// The number of allreduces that may move at once.
   static constexpr std::size_t allreduces_at_once = 2;
 
   /// The references outlive this object. `communicator` is null on one node. The transfers between
@@ -59,8 +59,8 @@ class Pipelines {
   std::array<GroupAllreduce, allreduces_at_once> group_allreduces_;
   Broadcast broadcast_;
   AllToAll all_to_all_;
-  std::uint64_t chunks_ = 0;  ///< of all batches started
-  std::size_t turn_ = 0;      ///< which one of each pair takes the next allreduce
+  std::uint64_t chunks_ = 0;  ///< the chunks of all batches that have started
+  std::size_t turn_ = 0;      ///< the one of each pair that takes the next allreduce
 };
 
 }  // namespace tutti::collective

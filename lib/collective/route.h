@@ -50,7 +50,8 @@ bool is_worth_its_own_sum(const Batch& batch);
 /// stores. For `in_arenas` see `choose_route`.
 bool is_streamed(const Batch& batch, const Site& site, bool in_arenas);
 
-/// How the gate between nodes carries a batch. `none` if it does not carry it. Equal on all ranks.
+/// Returns the way in which the gate between nodes carries a batch, or `none` if it does not carry
+/// it. All ranks get the same answer.
 Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site);
 /// The way of a batch. It depends only on facts that are equal on all ranks. A batch with ends of
 /// its own is never small, because its inputs may be written after its gate was entered. If the
@@ -58,8 +59,8 @@ Piggyback::Kind carried_by_gate(const Batch& batch, const Site& site);
 /// instead (`Grouping`).
 Way choose_way(const Batch& batch, const Site& site);
 
-/// How this rank moves one batch through the pipeline: which stages it has, and where each of them
-/// reads and writes. `Allreduce` reads these fields, and decides nothing by itself.
+/// The way of one batch through the pipeline on this rank: its stages, and the memory that each of
+/// them reads and writes. `Allreduce` reads these fields, and decides nothing by itself.
 struct Route {
   enum class CopyIn : std::uint8_t {
     none,

@@ -12,7 +12,7 @@ struct Machine {
   /// The bytes of the shared last-level cache on which the ranks can count. The smallest of all
   /// nodes.
   std::size_t cache_bytes = 0;
-  int processors = 1;  ///< on which ranks of this node may run, all together
+  int processors = 1;  ///< the processors on which this node's ranks may run
 
   bool crowded(const topology::Topology& topology) const {
     return topology.local_size() > processors;
@@ -22,9 +22,9 @@ struct Machine {
 /// Whether two ranks are alone on one node.
 bool takes_halves(const topology::Topology& topology);
 
-/// How data moves. Equal on all ranks.
+/// The settings by which data moves. They are equal on all ranks.
 struct Tuning {
-  std::size_t slice_bytes = std::size_t{128} << 10;  ///< what one rank sums of a chunk
+  std::size_t slice_bytes = std::size_t{128} << 10;  ///< the part of a chunk that one rank sums
   std::size_t eager_bytes = std::size_t{16}
                             << 10;  ///< the eager limit: up to here data moves with the gate
   std::size_t slots = 2;            ///< chunks under way at once

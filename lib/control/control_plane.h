@@ -89,7 +89,7 @@ class ControlPlane {
 
   struct Counters {
     std::uint64_t sent = 0;      ///< messages from this rank to the responder
-    std::uint64_t received = 0;  ///< from the coordinator
+    std::uint64_t received = 0;  ///< the number of messages from the coordinator
   };
   Counters counters() const;
   /// Describes the plane in one line, for the report of a hang.

@@ -10,7 +10,7 @@ namespace tutti::control {
 /// A store that a rank is creating, or has given up.
 struct Creation {
   std::vector<int> ranks;  ///< of the job, ascending; empty: all
-  int number = 0;          ///< how many stores over these ranks it has made before
+  int number = 0;          ///< the number of stores over these ranks that it has made before
   bool given_up = false;
   bool operator==(const Creation&) const = default;
 };

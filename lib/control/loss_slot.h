@@ -8,8 +8,8 @@
 
 namespace tutti::control {
 
-/// Which rank made the session unusable, and why. The reason continues a sentence that begins with
-/// the rank: "its process ended without leaving the store".
+/// The rank that made the session unusable, and the reason. The reason continues a sentence that
+/// begins with the rank: "its process ended without leaving the store".
 struct FailedRank {
   int rank = -1;
   std::string reason;

@@ -21,7 +21,7 @@ class NodePost {
   void flush();
   /// The ranks that have announced their departure since the last call, by local index.
   std::vector<int> take_departed();
-  /// Those of `ranks` that have begun to close the store since the last call.
+  /// Returns the members of `ranks` that have begun to close the store since the last call.
   std::vector<int> take_closing(const std::vector<int>& ranks);
   /// Tells the node's ranks that this rank of another node closes the store.
   void note_closing(int rank);

@@ -10,7 +10,7 @@
 
 namespace tutti::control {
 
-/// What a rank knows, and which descriptors it has, once the ranks have found each other.
+/// The knowledge and the descriptors of a rank once the ranks have found each other.
 struct Company {
   topology::Topology topology;
   net::Heartbeat heartbeat;

@@ -11,7 +11,7 @@ struct KernelArguments {
   const void* sources[most_sources];  // a GPU has no std::array
   void* dst;
   std::uint64_t count;         ///< elements
-  double divisor;              ///< of the sum; 1: none
+  double divisor;              ///< the divisor of the sum; 1: nothing is divided
   std::uint32_t source_count;  ///< 1 or more
 };
 

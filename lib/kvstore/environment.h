@@ -48,8 +48,8 @@ std::string origin_of(const OptionVariable& variable, const Options& used,
 std::vector<Choice> choices_of(const Options& used, const std::vector<Choice>& of_session,
                                const Environment& environment);
 
-/// How the job was started. TUTTI_MODE tells; the launcher sets it. Throws `invalid_argument` if
-/// the value is not a mode.
+/// The way in which the job was started. The launcher sets TUTTI_MODE to it. Throws
+/// `invalid_argument` if the value is not a mode.
 enum class LaunchMode : std::uint8_t { none, ps, mpi };
 LaunchMode launch_mode(const Environment& environment);
 

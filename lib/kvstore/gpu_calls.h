@@ -62,7 +62,7 @@ class GpuCalls final : public base::Driver, public std::enable_shared_from_this<
     Outcome completion;  ///< null once the call has failed because it took too long, and for `keep`
     std::shared_ptr<const End> end;
     std::vector<Tensor> kept;
-    Key key;  ///< with `deadline` for calls alone
+    Key key;  ///< like `deadline`, only for calls
     base::Clock::time_point deadline;
   };
   struct Ended {

@@ -13,9 +13,9 @@
 
 namespace tutti {
 
-/// How a thread that polls a GPU's events waits between two polls. It first yields, for as long as
-/// a small copy takes. Then it sleeps for an eighth of the time that it has waited, but at most for
-/// a millisecond.
+/// Waits between two polls of a GPU's events. The thread first yields, for as long as a small copy
+/// takes. Then it sleeps for an eighth of the time that it has waited, but at most for a
+/// millisecond.
 class GpuPause {
  public:
   base::Clock::duration waited() const { return base::Clock::now() - since_; }

@@ -10,7 +10,7 @@
 
 namespace tutti::mpi {
 
-/// How far a rank has come. Each message of an all_gather carries it, so that ranks that are out of
+/// The progress of a rank. Each message of an all_gather carries it, so that ranks that are out of
 /// step notice it; see runtime/meeting.h.
 struct Stamp {
   int attempt = 0;

@@ -227,8 +227,8 @@ void start(const StartSettings& settings) {
   if (!is_initialised()) initialise(settings);
   process().settings.while_starting = nullptr;
   base::shorten_uncaught_errors();
-  // MPI_Finalize begins with the attributes of MPI_COMM_SELF. Open MPI deletes those of
-  // MPI_COMM_WORLD when it has waited for all ranks.
+  // MPI_Finalize begins with the attributes of MPI_COMM_SELF. Open MPI deletes the
+  // attributes of MPI_COMM_WORLD when it has waited for all ranks.
   when_deleted(MPI_COMM_SELF, on_finalise);
   when_deleted(MPI_COMM_WORLD, on_all_come);
   process().started = true;

@@ -9,7 +9,7 @@ namespace tutti::net {
 /// A notice of the launcher that a process of the job has ended.
 struct EndNotice {
   std::string title;  ///< "worker 1", "server 0", "scheduler"
-  int worker = -1;    ///< its number; -1: it is none
+  int worker = -1;    ///< the worker's number; -1 if it is no worker
   std::string text;   ///< "worker 1 on h1 ended with exit code 3"
 };
 

@@ -7,8 +7,8 @@
 
 namespace tutti::net {
 
-/// How often heartbeats are sent, and how many may be missing. An observer counts missing ones in
-/// its own beats, so it counts none while the whole job is suspended.
+/// The interval between heartbeats, and the number that may be missing. An observer counts missing
+/// ones in its own beats, so it counts none while the whole job is suspended.
 struct Heartbeat {
   base::Clock::duration beat{};
   int most_missed = 0;

@@ -67,7 +67,7 @@ class Drift {
   std::int64_t error() const { return error_; }
 
  private:
-  /// How far the line lies outside the bounds of the meeting that it fits worst.
+  /// The distance by which the line lies outside the bounds of the meeting that it fits worst.
   std::int64_t strayed(const std::vector<ClockSample>& meetings) const;
 
   std::int64_t begin_ = 0;

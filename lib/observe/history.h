@@ -12,7 +12,7 @@ namespace tutti::observe {
 struct History {
   static constexpr std::int64_t never = -1;
 
-  /// How a call or batch ended. `unfinished` if it had not ended when the recording did.
+  /// The end of a call or batch. It is `unfinished` if the recording ended first.
   enum class Outcome : std::uint8_t { well, failed, withdrawn, unfinished };
 
   struct Call {
@@ -21,7 +21,7 @@ struct History {
     std::int64_t submitted = never;
     /// The time at which its first batch was planned; `never` in replay.
     std::int64_t planned = never;
-    std::int64_t entered = never;  ///< when it entered its first batch's gate
+    std::int64_t entered = never;  ///< the time at which it entered its first batch's gate
     std::int64_t end = never;
     Outcome outcome = Outcome::unfinished;
   };

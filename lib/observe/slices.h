@@ -16,9 +16,9 @@ struct TraceSlice {
   std::int64_t end = 0;
   std::string name;
   std::string_view category;     ///< call, wait, gate, move, stage, batch, withdrawn or gates
-  std::uint64_t gate = no_gate;  ///< of the batch, from Timeline::gate
-  std::int64_t chunk = -1;       ///< of the batch; -1: all
-  std::int64_t kib = -1;         ///< of the batch; -1: not known
+  std::uint64_t gate = no_gate;  ///< the batch's gate, from Timeline::gate
+  std::int64_t chunk = -1;       ///< the batch's chunk; -1: all chunks
+  std::int64_t kib = -1;         ///< the batch's size; -1: not known
   bool unfinished = false;       ///< the recording ended before it did
 
   static constexpr std::uint64_t no_gate = ~std::uint64_t{0};

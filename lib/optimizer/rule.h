@@ -31,7 +31,8 @@ class Rule {
   Rule(const Rule&) = delete;
   Rule& operator=(const Rule&) = delete;
 
-  /// How many arrays of the value's size the rule keeps for each key. They begin as zeros.
+  /// The number of arrays of the value's size that the rule keeps for each key. They begin as
+  /// zeros.
   virtual std::size_t slots() const = 0;
   /// Whether an element's update depends on all others, so that a value cannot be updated in parts.
   virtual bool needs_whole() const { return false; }

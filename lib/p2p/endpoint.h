@@ -130,8 +130,8 @@ class Endpoint {
     bool heard = false;
     bool addressed = false;  ///< has been posted a frame
     bool gone = false;
-    std::size_t moving = 0;  ///< sends whose elements move there, beside those of eager ones
-    SessionTime sent_at{};   ///< when some elements last moved there
+    std::size_t moving = 0;  ///< the sends to it whose elements move, without eager sends
+    SessionTime sent_at{};   ///< the time at which elements last moved there
     SessionTime received_at{};
   };
   struct Send {
@@ -204,13 +204,13 @@ class Endpoint {
   int rank_;
   int size_;
   SessionTime limit_;
-  SessionTime stall_limit_;  ///< for elements to move
+  SessionTime stall_limit_;  ///< the time within which elements must move
   SessionTime now_{};
   std::vector<Peer> peers_;
   std::deque<Send> sends_;        ///< in the order of the calls
   std::deque<Receive> receives_;  ///< in the order of the calls
   std::deque<Arrival> arrivals_;  ///< in the order of arrival
-  std::size_t kept_bytes_ = 0;    ///< with them
+  std::size_t kept_bytes_ = 0;    ///< the bytes of the elements that came with them
   EagerSends eager_sends_;
   GivenUp given_up_sends_;     ///< sends to this rank that other ranks gave up
   GivenUp given_up_receives_;  ///< by this rank

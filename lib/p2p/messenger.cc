@@ -9,8 +9,8 @@
 namespace tutti::p2p {
 namespace {
 
-/// How long the network may take to bring in frames that came while this rank did not look. It is a
-/// small part of a short time limit.
+/// The time that the network may take to bring in frames that came while this rank did not look. It
+/// is a small part of a short time limit.
 SessionTime settling(SessionTime limit) {
   return std::min<SessionTime>(std::chrono::seconds(1), limit / 8);
 }

@@ -9,7 +9,7 @@
 namespace tutti::p2p {
 namespace {
 
-/// How many bytes of one transfer move in a step.
+/// The number of bytes of one transfer that move in a step.
 constexpr std::size_t bytes_a_step = std::size_t{64} << 10;
 
 }  // namespace

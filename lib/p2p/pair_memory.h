@@ -42,7 +42,7 @@ class PairMemory {
   net::ByteRing frames(int from, int to) const;
   net::ByteRing data(int from, int to) const;
 
-  /// How often any rank has left a frame for this rank.
+  /// The number of times that a rank has left a frame for this rank.
   std::uint64_t mail() const;
   /// Counts a frame that was left for that rank, and wakes the rank.
   void note_mail(int to) const;

@@ -129,7 +129,7 @@ class Executor {
     std::vector<const void*> ins;  ///< of all parts, one after the other
     std::vector<void*> outs;
     bool gate_closed = false;
-    bool issued = false;  ///< its last copies to outputs on a GPU
+    bool issued = false;  ///< whether its last copies to outputs on a GPU are issued
   };
 
   bool run_guarded(const std::function<bool()>& work);
@@ -249,7 +249,7 @@ class Executor {
   const coordinator::Time key_timeout_;
   coordinator::Time stall_interval_;  ///< until the next report; doubles
   coordinator::Time last_move_{0};
-  FlushTimer flush_timer_;   ///< of MPI between nodes; nothing on one
+  FlushTimer flush_timer_;   ///< for MPI between nodes; on one node it does nothing
   bool moved_ = false;       ///< something, in the last pass
   bool gate_moved_ = false;  ///< whether a gate moved in the last pass, though it did not close
   std::vector<Due> dues_;

@@ -42,7 +42,7 @@ class Meeting {
   const std::chrono::milliseconds limit_;
   const mpi::Communicator::Look look_;
   mpi::Stamp mine_;
-  std::vector<mpi::Stamp> begun_;  ///< everyone's, when all were at the beginning
+  std::vector<mpi::Stamp> begun_;  ///< the stamps of all ranks at the beginning
   int stores_ = 0;
 };
 

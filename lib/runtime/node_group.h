@@ -91,8 +91,9 @@ class NodeGroup {
   const std::shared_ptr<Job> job_;
   base::NamedThread helper_;
   bool started_ = false;
-  bool over_ = false;                               ///< no communicator will be made any more
-  std::optional<base::Clock::time_point> gave_up_;  ///< when the thread was told to stop for that
+  bool over_ = false;  ///< no communicator will be made any more
+  /// The time at which the thread was told to stop for that.
+  std::optional<base::Clock::time_point> gave_up_;
 };
 
 }  // namespace tutti::runtime

@@ -23,7 +23,7 @@ struct PeerCall {
   const bool sends;
   const p2p::Envelope envelope;
   int* const source;  ///< for a receive: where to write the rank that sent the tensor; may be null
-  TensorCall holder;  ///< keeps the tensor, and nothing else
+  TensorCall holder;  ///< keeps the tensor, and does nothing else
   base::Completion completion;
 };
 
@@ -34,7 +34,7 @@ class PeerSide {
   struct Memory {
     base::Fd file;  ///< of `p2p::PairMemory::bytes`; its head is reserved
     base::Mapper map = base::map_file;
-    std::vector<base::Doorbell*> doorbells;  ///< of the node's ranks
+    std::vector<base::Doorbell*> doorbells;  ///< the bells of the node's ranks
   };
   struct Ended {
     std::shared_ptr<PeerCall> call;

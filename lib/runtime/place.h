@@ -7,7 +7,7 @@
 
 namespace tutti::runtime {
 
-/// Which rank of a store this process is, and which ranks of the job the store's ranks are.
+/// The rank of this process in a store, and the ranks that the store's ranks have in the job.
 struct Place {
   int rank = 0;
   int size = 1;

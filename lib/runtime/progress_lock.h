@@ -91,8 +91,9 @@ class ProgressLock final : public base::Driver {
   std::atomic<bool> visited_{false};   ///< a user thread has held it of late
   /// Only for the thread that holds the lock; see `soon`.
   bool expects_wait_ = false;
-  bool in_stride_ = false;                      ///< the communication thread moves data
-  std::atomic<base::Clock::rep> let_go_at_{0};  ///< when a user thread last released the lock
+  bool in_stride_ = false;  ///< the communication thread moves data
+  /// The time at which a user thread last released the lock.
+  std::atomic<base::Clock::rep> let_go_at_{0};
   std::atomic<int> visitors_{0};
   std::atomic<bool> closed_{false};
   base::CondVar left_;

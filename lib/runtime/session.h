@@ -106,7 +106,7 @@ class Session {
   std::unique_ptr<Executor> executor_;  ///< until the store is closed
   std::shared_ptr<ProgressLock> progress_lock_;
   bool is_lost_ = false;  ///< a rank is; known once the thread has ended
-  std::size_t keys_ = 0;  ///< how many the store had; known once the thread has ended
+  std::size_t keys_ = 0;  ///< the number of the store's keys; known once the thread has ended
   base::NamedThread thread_;
   bool ended_ = false;
   base::Mutex meeting_{3};  ///< one barrier or join at a time from this rank

@@ -1,4 +1,4 @@
-// How calls end: one by one, or all together when the store ends.
+// In this file calls end: one by one, or all together when the store ends.
 #include <utility>
 
 #include "base/keep.h"

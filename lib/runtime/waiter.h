@@ -7,7 +7,7 @@
 
 namespace tutti::runtime {
 
-/// How a thread that moves data waits: it spins for as long as a wake-up costs, then yields for a
+/// Lets a thread that moves data wait: it spins for as long as a wake-up costs, then yields for a
 /// while, and then sleeps on its doorbell. It does not spin if there are more ranks than
 /// processors, because the rank for which it waits may need this processor. Nor does it spin if
 /// transfers take long, as on a slow network.
@@ -38,7 +38,8 @@ class Waiter {
   /// The steps of `wait`: each call takes one of them.
   enum class Step : std::uint8_t { spin, yield, sleep };
   Step next(For reason, base::Clock::time_point now);
-  /// How long the next sleep is, if a ring of the bell is not the only event that may end it.
+  /// Returns the length of the next sleep, if a ring of the bell is not the only event that may end
+  /// it.
   base::Clock::duration next_sleep(For reason) const;
 
  private:
@@ -53,7 +54,7 @@ class Waiter {
   For reason_ = For::doorbell;
   base::Clock::time_point since_;
   base::Clock::duration waited_{};
-  base::Clock::duration usual_transfer_{};  ///< how long recent waits for a transfer took
+  base::Clock::duration usual_transfer_{};  ///< the time that recent waits for a transfer took
 };
 
 }  // namespace tutti::runtime

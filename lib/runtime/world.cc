@@ -27,7 +27,7 @@ namespace {
 struct Circle {
   base::Mutex mutex{1};  ///< held by the thread that creates a store over these ranks
   std::unique_ptr<mpi::Communicator> communicator TUTTI_GUARDED_BY(mutex);
-  int attempts TUTTI_GUARDED_BY(mutex) = 0;  ///< to create a store
+  int attempts TUTTI_GUARDED_BY(mutex) = 0;  ///< the number of attempts to create a store
   int stores TUTTI_GUARDED_BY(mutex) = 0;
 };
 

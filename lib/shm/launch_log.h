@@ -34,9 +34,9 @@ class LaunchLog {
   };
   using Word = std::atomic<std::uint64_t>;
 
-  /// How many words a ring needs for this many slots. At most one launch for each slot can be
-  /// appended by the first rank and not yet made by another one. The ring has room for twice as
-  /// many.
+  /// Returns the number of words that a ring needs for this many slots. At most one launch for each
+  /// slot can be appended by the first rank and not yet made by another one. The ring has room for
+  /// twice as many.
   static constexpr std::size_t words(std::size_t slots) { return 2 * slots; }
 
   /// The node's ranks share `ring`, which was all zeros when the first of them came, and which
@@ -44,7 +44,7 @@ class LaunchLog {
   LaunchLog(std::span<Word> ring, bool first);
 
   bool is_first() const { return first_; }
-  /// How many launches this rank has made.
+  /// The number of launches that this rank has made.
   std::uint64_t made() const { return made_; }
 
   /// For the first rank: notes that it makes this launch now. Throws `internal` if the ring holds

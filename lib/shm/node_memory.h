@@ -36,8 +36,8 @@ struct alignas(base::cache_line) GateFlag {
   void note_filled(std::uint64_t gate) { filled_for.store(gate, std::memory_order_release); }
 };
 
-/// Where the parts of a rank's batch lie in its arena. Written before the batch's gate, and read
-/// after it has closed.
+/// The places of the parts of a rank's batch in its arena. The rank writes them before the batch's
+/// gate, and others read them after the gate has closed.
 struct alignas(base::cache_line) Descriptor {
   struct Offsets {
     std::uint64_t in = 0;
@@ -49,25 +49,25 @@ struct alignas(base::cache_line) Descriptor {
   std::array<Offsets, most_parts> places{};
 };
 
-/// How many batches a rank may have entered that are not done there.
+/// The number of batches that a rank may have entered and that are not done there.
 inline constexpr std::uint64_t most_open = 3;
-/// How many batches need a copy of data that are written on entry and read until the batch is done.
-/// If k is the first batch not done on a rank, the rank has entered at most k + most_open - 1, and
-/// another rank is at most one gate further. So k to k + most_open are in use.
+/// The number of batches that need a copy of the data that is written on entry and read until the
+/// batch is done. If k is the first batch not done on a rank, the rank has entered at most k +
+/// most_open - 1, and another rank is at most one gate further. So k to k + most_open are in use.
 inline constexpr std::uint64_t batches_alive = most_open + 1;
 
 /// The data that a rank publishes to its node.
 struct RankBlock {
   GateFlag gate;
-  /// How many chunks of the session have passed each stage of the pipeline. All ranks of a node
-  /// move the same batches in the same chunks, so the numbers can be compared.
+  /// The number of chunks of the session that have passed each stage of the pipeline. All ranks of
+  /// a node move the same batches in the same chunks, so the numbers can be compared.
   Flag copied_in;   ///< my input to the chunk may be read
   Flag reduced;     ///< my slice of the result may be read; I read no inputs any more
   Flag copied_out;  ///< I do not read the result any more
-  /// How many chunks of the session, among those that move by launches of NCCL, may be launched,
-  /// because my input to them is complete.
+  /// The number of chunks of the session, among those that move by launches of NCCL, that may be
+  /// launched, because my input to them is complete.
   Flag prepared;
-  /// How many chunks of the session, among those that move by halves:
+  /// The numbers of chunks of the session, among those that move by halves:
   Flag half_filled;  ///< my slot holds the other rank's half, where that was not put there ahead
   Flag half_summed;  ///< the other rank's slot holds the sum of my half
   std::array<Descriptor, batches_alive> descriptors;

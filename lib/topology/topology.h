@@ -5,8 +5,8 @@
 
 namespace tutti::topology {
 
-/// Which rank is on which node, as every rank of the job sees it. All fields except `rank` are
-/// equal on all ranks. Plain data: `make_topology` makes it once, and then any thread may read it.
+/// The node of each rank, as every rank of the job sees it. All fields except `rank` are equal on
+/// all ranks. Plain data: `make_topology` makes it once, and then any thread may read it.
 struct Topology {
   int rank = 0;
   int size = 1;

@@ -34,7 +34,7 @@ def why_no_gpu(driver):
 
 
 def nccl_folder():
-    """Where Python's package of NCCL has its library; empty if there is none."""
+    """The folder in which Python's package of NCCL has its library; empty if there is none."""
     try:
         found = importlib.util.find_spec("nvidia.nccl")
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Ways for a rank to go wrong, stages of a job in which it can, and what must come of each."""
+"""Lists the ways in which a rank can go wrong, the stages of a job, and the result that each case must have."""
 import dataclasses
 import itertools
 import random
@@ -35,7 +35,8 @@ CREATE_SECONDS, HEARTBEAT_SECONDS, KEY_SECONDS, THEN_OVER_WITHIN = 2.0, 2.0, 4.0
 # Under mpirun, some tries may end the survivors before one of them prints anything. This is the largest part of such
 # tries: 10 of 198 in a whole run, and an allowance for chance.
 MOST_EXCUSED = 0.1
-# How long a job may take to come to its stage; and how much longer than allowed it is watched.
+# The time that a job may take to come to its stage, and the time for which it is watched beyond the time that it is
+# allowed.
 START_WITHIN, WATCHED_FOR = 60, 2
 
 
@@ -75,7 +76,7 @@ class Case:
             named = rf"rank {self.victim} has not called create|rank {self.victim} is lost: .* in MPI_Init"
             if "x" not in self.runner:
                 return named
-            # Which ranks another machine has, or this one that have not come, cannot be known.
+            # Nobody can know which ranks are on another machine, or which ranks of this machine have not come.
             return f"{named}|{called_create(max(1, self.on_host() - 1), self.on_host())}"
         if not self.leaves():
             return rf"rank {self.victim} is lost"

@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
 from hosts import why_not
 
-# Why there can be no emulated hosts, or nothing.
+# The reason why there can be no emulated hosts; empty if there can be.
 NO_HOSTS = why_not()
 WRONG = re.compile(r"rank (\d+) \(process (\d+)\) goes wrong: (\w+)")
 # Jobs spend most of their time waiting: for a phase, and for mpirun to notice.
@@ -97,7 +97,7 @@ class Job:
 
 
 def each(test, cases, check, at_once=AT_ONCE):
-    """check(*case) for all cases, several at once; every failure is a failed subtest."""
+    """Calls check(*case) for all cases, several at once. Each failure fails a subtest of its own."""
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         results = [(case, pool.submit(check, *case)) for case in cases]
         for case, result in results:

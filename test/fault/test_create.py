@@ -1,4 +1,4 @@
-"""When a rank goes wrong while a store is created or MPI is ended: the others are told whom they lack, soon.
+"""If a rank goes wrong while a store is created or MPI is ended, the other ranks are soon told which one is missing.
 
     test_create.py CREATING LAUNCHER ON_HOSTS [unittest options]
 """

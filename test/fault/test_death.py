@@ -1,4 +1,4 @@
-"""When a rank goes wrong, in any way and at any stage: no hang, and an error that names the rank and the key.
+"""If a rank goes wrong, in any way and at any stage, nothing hangs, and an error names the rank and the key.
 
     test_death.py VICTIM LAUNCHER ON_HOSTS quick|all|all@SEED|CASE [unittest options]
 

@@ -1,4 +1,4 @@
-"""When a rank ends before or during `create`: the others soon hear which one, where and how.
+"""If a rank ends before or during `create`, the others soon learn which one, where and how.
 
     test_early_ends.py CREATING LAUNCHER SERVER quick|all [unittest options]
 """
@@ -24,7 +24,7 @@ TIER = sys.argv[4]
 SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 OVER_WITHIN = 15.0 if SLOW else 5.0
 RANKS = 3
-# When the victim comes to create, and when the last rank does; the others wait there from the start.
+# The times at which the victim and the last rank call create; the others wait there from the start.
 COMES_MS, LAST_MS = 500, 1500
 # The last words of an mpirun that ends a job.
 MPIRUN_SAID = re.compile(r"\nmpirun (detected that one or more|noticed that process rank|has exited due to)")

@@ -40,7 +40,7 @@ ENVIRONMENT = {"pe_name": "mpi", "slots": "999", "user_lists": "NONE", "xuser_li
 
 
 def why_not():
-    """Why there is none; empty if there can be one."""
+    """The reason why there is none; empty if there can be one."""
     missing = [name for name in PROGRAMS if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
     return f"{', '.join(missing)} not there; scripts/setup --frameworks installs Grid Engine" if missing else ""
 

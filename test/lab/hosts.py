@@ -27,7 +27,7 @@ COUNTED, ON_THE_WIRE = 1514, 1538
 BURST_SECONDS = 0.001
 # The largest piece that TCP hands over in one; a smaller bucket would have it cut up, packet by packet.
 LEAST_BURST = 68_000
-# How long a packet may wait at a port of the switch, where many may send to one.
+# The time that a packet may wait at a port of the switch, because many hosts may send to one.
 QUEUE_SECONDS = 0.02
 # The time that processes have to end after they are asked, before they are killed.
 PATIENCE_SECONDS = 5
@@ -40,7 +40,7 @@ class Refused(Exception):
 
 
 def why_not():
-    """Why this machine cannot emulate hosts; empty if it can."""
+    """The reason why this machine cannot emulate hosts; empty if it can."""
     if os.geteuid() != 0:
         return "emulated hosts need root: network namespaces are made for them"
     if shutil.which("ip") is None or shutil.which("tc") is None:
@@ -182,7 +182,7 @@ class Lab:
     def _end_processes(self):
         # mpirun then ends its ranks, and removes their files.
         ask_to_end(self.processes())
-        # Those that are being ended may start others a few times.
+        # Processes that are being ended may start others a few times.
         for _ in range(20):
             found = self.processes()
             if not found:

@@ -11,7 +11,8 @@ from jobs import NO_HOSTS, Job, each, mpirun  # pylint: disable=unused-import
 
 
 def possible(layouts):
-    """Those that this machine can run; says which it cannot, and why. Skips the test if that is all of them."""
+    """The layouts that this machine can run. Says which layouts it cannot run, and why. Skips the test if it can run
+    none."""
     left_out = [layout for layout in layouts if NO_HOSTS and not layout.isdigit()]
     if left_out:
         print(f"skipped: {', '.join(left_out)}: {NO_HOSTS}")

@@ -1,4 +1,4 @@
-"""Which labs there are. Each has a file here, locked by the process that makes it or uses it up; a lab
+"""This module lists the labs. Each has a file here, which is locked by the process that makes or removes the lab; a lab
 whose file nobody locks is removed, unless the file says that it is kept.
 
     registry.py FILE    waits until nobody locks the file, and removes the lab unless it is kept
@@ -125,7 +125,7 @@ def take_down(name):
 
 
 def kept_labs():
-    """Those that are up, by name."""
+    """The labs that are up, by name."""
     sweep()
     states = filter(None, map(read, sorted(FOLDER.glob("*.json"))))
     return {lab.name: lab for lab, kept in states if kept}

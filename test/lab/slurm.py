@@ -40,7 +40,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def why_not():
-    """Why there is none; empty if there can be one."""
+    """The reason why there is none; empty if there can be one."""
     if os.geteuid() != 0:
         return "Slurm's daemons need root"
     missing = [name for name in PROGRAMS if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]

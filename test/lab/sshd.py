@@ -31,7 +31,7 @@ Host *
 
 
 def why_not():
-    """Why there is none; empty if there is."""
+    """The reason why there is none; empty if there is one."""
     for program in (SSHD, "ssh", "ssh-keygen", "rsync"):
         if shutil.which(program) is None:
             return f"{program} is not there; scripts/setup --tests installs it"

@@ -73,7 +73,7 @@ class Lab(Case):
         cls.addClassCleanup(lab, "down", name=cls.name)
 
     def streams(self, pairs, seconds):
-        """Bytes that one stream for each (from, to) carried, all at once, and bytes per second."""
+        """Runs one stream for each (from, to), all at once. Returns the bytes of all, and the bytes per second."""
         with contextlib.ExitStack() as stack:
             receivers = []
             for source, target in pairs:

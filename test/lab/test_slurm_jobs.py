@@ -1,4 +1,4 @@
-"""Jobs under Slurm: of the launcher, and by srun without it.
+"""Tests jobs under Slurm: jobs that the launcher starts, and jobs that srun starts without it.
 
     test_slurm_jobs.py TUTTI_SERVER TRAIN
 """

@@ -239,7 +239,7 @@ class AtLength(Jobs):
         self.addCleanup(hosts.run, f"ip -n {self.names[1]} link set eth0 up")
 
     def assert_no_process_of_the_job_is_left(self):
-        """Those of ssh that lost each other are none: they wait for TCP, and hold nothing."""
+        """Processes of ssh that lost each other do not count: they wait for TCP, and hold nothing."""
         def left():
             pids = set(self.lab.processes()) - self.idle
             return [pid for pid in pids if not of_process(pid, "comm").startswith("ssh") and of_process(pid, "cmdline")]

@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-#: How long a test waits for what should come at once.
+#: A test waits this long for an event that should come at once.
 SOON = 30
 
 
@@ -40,7 +40,7 @@ class Process:
                 self.news.notify_all()
 
     def wait_for(self, pattern, seconds=SOON):
-        """The match, once it has said that. None: it has not, and has ended or its time is up."""
+        """Returns the match once the process has written it, or None if the process ends first or the time is up."""
         deadline = time.monotonic() + seconds
         with self.news:
             while not (found := re.search(pattern, self.text)):

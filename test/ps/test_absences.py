@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long workers wait for servers that are away, and what they take for them.
+"""Tests how long workers wait for servers that are away, and what they accept in their place.
 
     test_absences.py TUTTI_SERVER STEPS
 """

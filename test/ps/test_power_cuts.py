@@ -147,7 +147,7 @@ class PowerCuts(StateCase):
 
 
 def reason_to_skip():
-    """Why no file system can be mounted here; None: one can."""
+    """The reason why no file system can be mounted here; None if one can."""
     if os.geteuid() != 0:
         return "only root mounts a file system"
     for program in ("mkfs.ext4", "mount", "unshare"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tutti-server takes from its command line.
+"""Tests what tutti-server takes from its command line.
 
     test_server_options.py TUTTI_SERVER STEPS
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is on the wire: with TUTTI_ENCRYPT=1 neither keys nor values are to be seen.
+"""Looks at the bytes on the wire: with TUTTI_ENCRYPT=1 neither keys nor values can be seen.
 
     test_wire.py TUTTI_SERVER STEPS
 """

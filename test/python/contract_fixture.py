@@ -1,5 +1,5 @@
-"""What the contract_*.py share. Every rank of an MPI job runs all tests in the same order, each with stores of its own;
-what one rank meets must keep no other waiting."""
+"""The contract_*.py share this module. Every rank of an MPI job runs all tests in the same order, each with stores of
+its own. An error on one rank must not keep another rank waiting."""
 import contextlib
 import ctypes
 import os

@@ -8,7 +8,8 @@ from contract_fixture import Contract, make_store, stderr_to
 
 LONGEST_ERROR, LONGEST_LINE, LONGEST_KEY = 1000, 2000, 1024
 
-#: How each is described, or a part of it. What is not UTF-8 is no str that can be encoded.
+#: Each key, and the way in which errors show it, or a part of that. A key that is not UTF-8 is a str that cannot be
+#: encoded.
 KEYS = {"\n[error] forged": r"'\n[error] forged'", "\x1b[31mred": r"'\x1b[31mred'",
         "w\0 without an end": r"'w\x00 without an end'", "w' and rank 7's": r"'w\' and rank 7\'s'",
         "k" * LONGEST_KEY: "...kkkk", "\n" * LONGEST_KEY: r"\n...\n",

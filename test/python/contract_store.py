@@ -171,7 +171,7 @@ class Together(Contract):
             stores[i] = make_store()
 
         def leave(i):
-            # Which thread's store is whose on another rank is not known: all do the same.
+            # A thread does not know whose thread has its store on another rank, so all threads do the same.
             array = np.ones(4)
             stores[i].pushpull("all", array).wait()
             stores[i].close()

@@ -19,7 +19,7 @@ ALLOW, REFUSE = 0x7fff0000, 0x00050000 | errno.EPERM
 
 
 def why_not():
-    """Why this machine cannot refuse system calls; empty if it can."""
+    """The reason why this machine cannot refuse system calls; empty if it can."""
     return "" if platform.machine() in NUMBERS else f"the system calls of {platform.machine()} are not known here"
 
 

@@ -17,7 +17,7 @@ COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
 #: The wheels of this tree. Each is in a folder whose name is made of its inputs.
 WHEELS = ROOT / ".cache/wheels"
 KEPT_WHEELS = 6
-#: What a wheel is made of.
+#: A wheel is made of these.
 SOURCES = ("bindings", "coordinator", "include", "lib", "scripts", "examples/command_line", "meson.build",
            "meson_options.txt", "pyproject.toml", "README.md", "LICENSE")
 #: The texts of pip if nobody here is to blame: there is no such wheel for this machine, or no way to the index.

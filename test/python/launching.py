@@ -127,7 +127,7 @@ class LaunchCase(unittest.TestCase):
         return process.returncode, out, err
 
     def marked(self):
-        """Process ids of the job's processes, the launcher included; the dead but unreaped count not."""
+        """Returns the ids of the launcher and the job's processes. Dead processes that are not reaped do not count."""
         found = []
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:

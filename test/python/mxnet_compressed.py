@@ -1,4 +1,5 @@
-"""How compression changes gradients on their way between hosts. Every rank of an MPI job over two hosts runs it."""
+"""Tests how compression changes gradients on their way between hosts. Every rank of an MPI job over two hosts runs it.
+"""
 import unittest
 
 import mxnet as mx

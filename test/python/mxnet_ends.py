@@ -16,7 +16,7 @@ import tutti
 import tutti.mxnet
 
 began = 0.0  # of the wait in which the others learn of it
-#: What the others may have in flight then.
+#: The keys that the others may have in flight then.
 KEYS = {"train": {"'0 of Trainer 1'", "'1 of Trainer 1'"}, "train_a_pair": {"'0 of Trainer 2'", "'1 of Trainer 2'"},
         "fit_a_module": {"'fc_weight of Module 1'", "'fc_bias of Module 1'"},
         "with_a_call_in_flight": {"'weight'"}}

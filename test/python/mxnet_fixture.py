@@ -1,6 +1,7 @@
-"""What the mxnet_*.py share that every rank of an MPI job runs: stores, arrays that tell ranks apart, and networks.
+"""The mxnet_*.py that every rank of an MPI job runs share this module.
 
-Every rank runs all tests in the same order. What one rank meets keeps no other waiting for longer than PATIENCE.
+It has stores, arrays that tell ranks apart, and networks. Every rank runs all tests in the same order. An error on one
+rank keeps no other rank waiting for longer than PATIENCE.
 """
 import copy
 import hashlib
@@ -102,8 +103,8 @@ class Networks(Ranks):
         return [p.data(context or p.list_ctx()[0]) for p in net.collect_params().values()]
 
     def like_one_process(self, act, contexts=None, **given):
-        """What `act(net, trainer, contexts, ranks)` makes of the weights is the same on the ranks, each with its own
-        part of the data, and in one process that has all of it and no store. Returns the ranks' trainer."""
+        """Checks that `act(net, trainer, contexts, ranks)` makes the same of the weights on the ranks, each with a
+        part of the data, and in one process that has all the data and no store. Returns the ranks' trainer."""
         contexts = contexts or devices(1)
         own, whole = self.network(contexts, self.rank), self.network(devices(1), 0)
         trainer = self.trainer(own, self.kv, **given)

@@ -1,4 +1,4 @@
-"""What the mxnet_served*.py share that every worker of a parameter-server job runs.
+"""This module is shared by the mxnet_served*.py, which every worker of a parameter-server job runs.
 
     scripts/launch.py --launcher local -n N -s M python mxnet_served_....py
 """

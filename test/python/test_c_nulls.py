@@ -18,7 +18,7 @@ MAY_BE_NULL = {
        for call in ("pushpull", "broadcast", "reduce_scatter", "allgather", "all_to_all", "push", "pull")},
     "tutti_store_allreduce": ("options",), "tutti_store_bind": ("options",), "tutti_store_send": ("pending",),
     "tutti_store_recv": ("source", "pending"), "tutti_bound_start": ("pending",)}
-#: What says in other words that it is null.
+#: A parameter whose error says in other words that it is null.
 MEMORY = ("tutti_tensor_create", "data")
 #: Functions that return a number instead of a code.
 NUMBERS = {"tutti_store_rank", "tutti_store_num_workers", "tutti_store_local_rank", "tutti_store_local_size",

@@ -128,7 +128,7 @@ class Impossible(unittest.TestCase):
         self.assertRegex(last, "meant for 2 hosts, x, y, and runs on 1: worker 0, worker 1 are on h0")
 
     def begun(self, made, *names, **env):
-        """What each of two workers is begun with, on two hosts of these names; what the launcher says."""
+        """Returns the line that begins each of two workers on two hosts of these names, and the launcher's output."""
         made.variables = None
         made.starter.words = ["mpirun"]
         with mock.patch.object(nodes, "resolved", lambda host: [(2, (host, 9))]), \

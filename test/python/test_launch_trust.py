@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The programs that the launcher runs, and the folders into which it copies. It uses none that another user may have
+"""Tests which programs the launcher runs, and into which folders it copies. It uses none that another user may have
 replaced. The other user is one of root's making, so some of these tests need root.
 """
 import contextlib

@@ -48,7 +48,7 @@ class Promises:
     """Tests with every version of torch."""
 
     LIMIT = 300
-    #: How rank 1 fails within a training step, and how a DataLoader has started its workers.
+    #: The ways in which rank 1 fails within a training step, and in which a DataLoader has started its workers.
     FAULTS = (("backward", "killed", "fork"), ("checkpoint", "interrupted", "spawn"))
 
     def on_all(self, count, part, timeout=240):

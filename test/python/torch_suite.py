@@ -22,7 +22,7 @@ from torch.testing._internal import common_distributed, common_utils
 
 import tutti.torch  # pylint: disable=unused-import
 
-#: When the file is imported, it picks those of torch's tests that the backend of this name can run.
+#: When torch's file is imported, it picks the tests that the backend of this name can run.
 os.environ.update(BACKEND="gloo", WORLD_SIZE=os.environ["OMPI_COMM_WORLD_SIZE"])
 from torch.testing._internal.distributed import distributed_test  # pylint: disable=wrong-import-position
 #: Tests look at the variable whether the backend can do with fewer than eight ranks.

@@ -119,12 +119,12 @@ ONLY_MOVED = "broadcast, allgather and all_to_all take it as it is"
 
 
 def not_added(what, advice):
-    """Why an array of another dtype is refused if its elements would be added."""
+    """The reason why an array of another dtype is refused if its elements would be added."""
     return f"{what} cannot be added up, as {', '.join(DTYPES)} can; {advice}. {ONLY_MOVED}"
 
 
 def of_torch(tensor, moved):
-    """Why torch's tensor is refused."""
+    """The reason why torch's tensor is refused."""
     what = f"a tensor of shape {tuple(tensor.shape)} and dtype {tensor.dtype}"
     if tensor.device.type not in ("cpu", "cuda"):
         return (f"{what} is on {tensor.device}, and tutti works on the CPU and on CUDA's GPUs; pass tensor.cpu(), and "
@@ -161,7 +161,7 @@ def is_movable(dtype):
 
 
 def of_numpy(array, written, moved):
-    """Why numpy's array is refused."""
+    """The reason why numpy's array is refused."""
     what = f"an array of shape {array.shape} and dtype {array.dtype}"
     if is_masked(array):
         return (f"{what} is masked, and what is masked would be exchanged as if it were there; pass array.filled(0), "
@@ -185,7 +185,7 @@ def of_numpy(array, written, moved):
 
 
 def of_jax(array, written):
-    """Why jax's array is refused. None if jax is not the reason."""
+    """The reason why jax's array is refused. It is None if jax is not the reason."""
     if library_of(array) == "jax" and is_traced(array):
         return ("inside jax.jit and jax.grad there are no values yet; call tutti outside of them, on what they return")
     if written:

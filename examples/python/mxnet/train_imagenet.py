@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a network for large images with MXNet's Module, or measures how fast it would.
+"""Trains a network for large images with MXNet's Module, or measures how fast that would be.
 
     mpirun -n 4 python3 -m tutti train_imagenet.py --benchmark 1 --network vgg16 --kv-store dist_sync_mpi
 

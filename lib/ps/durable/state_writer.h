@@ -40,7 +40,7 @@ class ForkedWriter : public StateWriter {
 
  private:
   base::PosixDisk& disk_;
-  std::string name_;  ///< of the file that is written
+  std::string name_;  ///< the name of the file that is written
   pid_t child_ = 0;
 };
 

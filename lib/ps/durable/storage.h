@@ -88,7 +88,8 @@ class Storage {
   std::optional<Journal> journal_;
   /// Whether the state has changed since the last checkpoint was begun.
   bool has_changed_ = false;
-  std::uint64_t journal_bytes_ = 0;  ///< in journals before this one, since the last checkpoint
+  /// The bytes in journals since the last checkpoint, without the current journal.
+  std::uint64_t journal_bytes_ = 0;
   std::uint64_t checkpoint_bytes_ = 0;
   /// The time of the next sync. Without a journal, the time of the next checkpoint.
   std::optional<base::Clock::time_point> due_;

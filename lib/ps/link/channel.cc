@@ -14,7 +14,7 @@ namespace {
 
 using base::Clock;
 
-/// How late a packet comes that is delayed on purpose. It comes later than some packets that were
+/// The delay of a packet that is delayed on purpose. It comes later than some packets that were
 /// sent after it.
 constexpr Clock::duration lateness = std::chrono::milliseconds(20);
 

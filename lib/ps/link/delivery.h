@@ -24,7 +24,7 @@ class Delivery {
   /// The head has three numbers of 8 bytes each: the number of the message, the last number that is
   /// acknowledged, and the first number that is still kept.
   static constexpr std::size_t head_bytes = 24;
-  /// How many packets may wait for one before them.
+  /// The number of packets that may wait for an earlier one.
   static constexpr std::size_t most_waiting = 4096;
   static constexpr std::size_t most_waiting_bytes = std::size_t{512} << 20;
 

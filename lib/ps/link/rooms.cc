@@ -9,7 +9,7 @@
 namespace tutti::ps {
 namespace {
 
-/// How many bytes are reserved from the system in one step.
+/// The number of bytes that are reserved from the system in one step.
 constexpr std::size_t reserve_step = std::size_t{4} << 20;
 
 }  // namespace

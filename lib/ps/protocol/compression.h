@@ -18,7 +18,7 @@ Compression compression_named(std::string_view kind, double threshold);
 
 /// Whether the encoding can carry elements of this type.
 bool can_carry(Encoding encoding, DType dtype);
-/// How many bytes this many elements take.
+/// Returns the number of bytes that this many elements take.
 std::size_t encoded_bytes(Encoding encoding, DType dtype, std::size_t count);
 
 /// Decodes a contribution of this many elements, into its dtype.

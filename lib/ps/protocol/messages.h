@@ -52,7 +52,7 @@ struct Held {
   DType dtype = DType::f32;
 };
 
-/// How far a server of an earlier job had come in the state that it left. If all keys are pushed
+/// The progress of a server of an earlier job in the state that it left. If all keys are pushed
 /// equally often, servers' states of the same moment have the same number of rounds.
 struct Moment {
   int server = 0;
@@ -226,7 +226,7 @@ enum class Kind : std::uint8_t { init, broadcast, push, pushpull };
 /// The name of the kind: "init", "broadcast", ...
 std::string_view name(Kind kind);
 
-/// How the elements of a contribution travel.
+/// The encoding in which the elements of a contribution travel.
 enum class Encoding : std::uint8_t { none, fp16, bf16, two_bits, one_bit };
 /// The name as `KVStore::set_gradient_compression` takes it: "none", "fp16", "bf16", "2bit",
 /// "1bit".

@@ -10,7 +10,7 @@
 /// Rows of a value that is cut into pieces by elements. A row may lie in several pieces.
 namespace tutti::ps {
 
-/// Those of the rows, in ascending order, of which the piece has elements. The shape is that of the
+/// Returns the rows of which the piece has elements, in ascending order. The shape is that of the
 /// whole value, and has at least one dimension.
 std::vector<std::int64_t> rows_within(std::span<const std::int64_t> rows, const Shape& shape,
                                       const Shard& piece);

@@ -63,7 +63,7 @@ class Registry {
   bool has_begun() const { return begun_; }
   /// Whether nothing more will happen.
   bool is_over() const { return over_; }
-  /// Why the job did not end well. Empty if it did, or if it goes on.
+  /// The reason why the job did not end well. It is empty if the job ended well or goes on.
   const std::string& trouble() const { return trouble_; }
   /// The name of a node: "worker 1". A node that has no rank yet is "a node".
   std::string describe(Node node) const;

@@ -1,5 +1,5 @@
-// How nodes come to a job: which nodes fit, which ranks they get, and how a durable server comes
-// back.
+// In this file nodes join a job: it chooses the nodes that fit and their ranks, and lets a durable
+// server come back.
 #include <fmt/format.h>
 
 #include <algorithm>

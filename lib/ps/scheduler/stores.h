@@ -43,7 +43,7 @@ class Stores {
   bool is_process(Node node) const { return processes_.contains(node); }
   /// Whether nothing more will happen.
   bool is_over() const { return over_; }
-  /// Why the job did not end well. Empty if it did, or if it goes on.
+  /// The reason why the job did not end well. It is empty if the job ended well or goes on.
   const std::string& trouble() const { return trouble_; }
   std::string describe(Node node) const;
 

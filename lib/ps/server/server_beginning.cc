@@ -1,5 +1,5 @@
-// How a server begins, together with all others: with nothing, with the state of an earlier job, or
-// in the middle of this one.
+// In this file a server begins, together with all others: with nothing, with the state of an
+// earlier job, or in the middle of this one.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -13,12 +13,12 @@ namespace tutti::ps {
 /// Settings on their way into a server. In a synchronous store every worker makes them in the same
 /// order. A setting is applied when the last worker has made it. It also waits for rounds that a
 /// worker holds, because other servers may have executed these before it. If a worker gives a
-/// setting up, it fails for all workers.
+/// setting up, the setting fails for all workers.
 ///
 /// In an asynchronous store the lowest worker that is there leads. Its n-th setting is applied at
 /// once, unless an n-th setting was applied before. Another worker's n-th setting gets the same
-/// answer as that one, if it is one of the last 1024. If a worker gives a setting up, it fails for
-/// that worker, which may make it again.
+/// answer as that one, if it is one of the last 1024. If a worker gives a setting up, the setting
+/// fails only for that worker, and the worker may make it again.
 ///
 /// In both cases a worker that makes a different setting gets an error.
 class SettingsQueue {
@@ -90,7 +90,7 @@ class SettingsQueue {
   // Only for an asynchronous store:
   std::vector<std::size_t> answered_;  ///< by worker: the number of its answered settings
   std::deque<Applied> applied_;
-  std::size_t forgotten_ = 0;  ///< how many were applied before those in `applied_`
+  std::size_t forgotten_ = 0;  ///< the number of those applied before `applied_`
 };
 
 }  // namespace tutti::ps

@@ -14,9 +14,9 @@ namespace {
 
 using base::Clock;
 
-/// How long the scheduler may take to say which process was lost.
+/// The scheduler may take this long to say which process was lost.
 constexpr Clock::duration cause_is_heard = std::chrono::seconds(2);
-/// How often this looks while it calls a server that is away.
+/// The interval between two looks while it calls a server that is away.
 constexpr Clock::duration call_is_looked_at = std::chrono::milliseconds(20);
 
 std::exception_ptr exception_of(const Failure& failure) {

@@ -372,8 +372,8 @@ std::shared_ptr<base::Completion> OutstandingRequests::awaiting(std::size_t serv
   return it == waiting_[server].end() ? nullptr : it->second.call->completion;
 }
 
-/// Names the server for which a call waits: "server 1", which may have said which workers are
-/// missing. If nothing of the call has been sent, "the servers".
+/// Names the server for which a call waits, such as "server 1". That server may have said which
+/// workers are missing. Returns "the servers" if nothing of the call has been sent.
 std::string OutstandingRequests::awaited(const InFlightCall& call) const {
   if (call.missing) return fmt::format("server {}", call.missing->server);
   for (std::size_t server = 0; server < waiting_.size(); ++server) {

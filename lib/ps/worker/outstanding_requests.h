@@ -27,7 +27,7 @@ struct WorkerTally {
   void add(const Task& done);
 };
 
-/// How long calls may take.
+/// The time that calls may take.
 struct Limits {
   base::Clock::duration stall_report_after{};
   base::Clock::duration timeout{};

@@ -10,7 +10,7 @@ from tutti.errors import InvalidArgumentError
 from tutti.mxnet.servers import ServedStore
 from tutti.mxnet.store import Store
 
-#: Those of the parameter server, which are tutti's under its launcher alone.
+#: The types of the parameter server, which are tutti's only under its launcher.
 SERVED = ("dist", "dist_sync", "dist_async", "dist_sync_device", "dist_device_sync", "dist_async_device",
           "dist_device_async")
 #: The types that MXNet itself makes. It recognises those of its store P3 by a part of the name.
