@@ -204,8 +204,7 @@ int main(int argc, char** argv) {
   try {
     return run(settings);
   } catch (const tutti::Error& error) {
-    fmt::print(stderr, "server_bench: {}\n", error.what());
-    return command_line::exit_status(error);
+    return command_line::complain("server_bench", error, error.what());
   } catch (const std::exception& error) {
     fmt::print(stderr, "server_bench: {}\n", error.what());
     return 1;

@@ -32,6 +32,11 @@ class Uncaught(unittest.TestCase):
             for text in LONG:
                 self.assertEqual(job.lines(text), [], job)
 
+    def test_one_rank_of_the_machine_says_that_an_error_left_stores_open(self):
+        job = Job([*LAUNCHED, UNCAUGHT, "exit"])
+        told = job.lines(r"^\[worker.*a store was still open when the process ended with status 3: it stays open")
+        self.assertEqual((job.code, len(told)), (3, 1), job)
+
     def test_ranks_get_the_error_for_which_another_has_ended(self):
         job = Job([*LAUNCHED, UNCAUGHT, "late"])
         told = job.lines(r"^\[worker.*rank [123] got: key 'g': shapes differ: rank 0 has \(4\)")

@@ -5,6 +5,7 @@
 // mismatch   the ranks disagree, and every rank gets tutti's error
 // own        so, but the program has a terminate handler of its own
 // other      an exception that is none of tutti's
+// exit       no exception; every rank exits with status 3 and leaves its store open
 // late       the ranks disagree, rank 0 ends at once, and the others look for their error only when
 //            they know that it has ended; each prints what it got
 #include <atomic>
@@ -75,6 +76,7 @@ int main(int /*argc*/, char** argv) {
   const auto store = KVStore::create("dist_sync_mpi");
   if (how == "other") throw std::runtime_error("none of tutti's");
   if (how == "late") look_late(*store);
+  if (how == "exit") std::exit(3);
   std::vector<float> values;
   disagree(*store, values).wait();
 }

@@ -112,6 +112,7 @@ class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         os.environ.pop("LD_LIBRARY_PATH", None)  # meson's, with the build's library: the package has its own
+        os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
         cls.top = pathlib.Path(tempfile.mkdtemp(prefix="tutti-package-"))
         cls.addClassCleanup(shutil.rmtree, cls.top)
         make_environment(cls.top / "venv")

@@ -294,6 +294,21 @@ class Started(Commands):
         self.assertIn("--bind-to none", line)
         self.assertIn("4 threads", line)
 
+    def test_ranks_that_start_more_threads_than_there_are_processors_are_told_their_share_once(self):
+        env = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        words = ("mpirun", "-n", 2, "--bind-to", "none", "env", *(f"-u{name}" for name in env), sys.executable,
+                 self.write("s.py", self.CREATES))
+        own = len(os.sched_getaffinity(0))
+        _, err = self.run_words(*words)
+        lines = [line for line in err.splitlines() if line.startswith("tutti: ")]
+        self.assertEqual(len(lines), int(own > 1), err)
+        if own > 1:
+            self.assertIn(f"each of the 2 ranks of this machine starts {own} threads", lines[0])
+            self.assertIn(f"-x OMP_NUM_THREADS={own // 2}, ", lines[0])
+        for chosen in ("OMP_NUM_THREADS=3", "OPENBLAS_NUM_THREADS=1", "TUTTI_LOG=error"):
+            _, err = self.run_words(*words[:-2], chosen, *words[-2:])
+            self.assertNotIn("threads of BLAS", err, chosen)
+
     def test_others_are_told_nothing(self):
         self.assertEqual(self.bound("none"), [])
         self.assertEqual(self.bound("core", OMP_NUM_THREADS="1"), [])

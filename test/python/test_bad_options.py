@@ -84,12 +84,16 @@ class BadOptions(unittest.TestCase):
                 self.assertIn(said, done.stderr)
 
     def test_all_ranks_of_a_machine_say_what_is_wrong_once(self):
-        for program, words in (("tutti-info", ["--rank", "4"]), ("examples/train", ["--newtork", "mlp"]),
-                               ("benchmarks/training_step", ["--modle", "x"])):
+        misspelt = {"TUTTI_TIMEOUTT": "3"}
+        for program, words, more in (("tutti-info", ["--rank", "4"], {}), ("examples/train", ["--newtork", "mlp"], {}),
+                                     ("benchmarks/training_step", ["--modle", "x"], {}),
+                                     ("examples/train", [], misspelt), ("benchmarks/training_step", [], misspelt),
+                                     ("benchmarks/server_bench", [], misspelt),
+                                     ("benchmarks/negotiation_bench", [], misspelt)):
             with self.subTest(program), tempfile.TemporaryDirectory() as folder:
                 if not (BUILD / program).exists():
                     self.skipTest("not built")
-                env = os.environ | {"PMIX_SERVER_TMPDIR": folder}
+                env = os.environ | more | {"PMIX_SERVER_TMPDIR": folder}
                 ends = [start(program, words, env=env) for _ in range(3)]
                 self.assertEqual([done.returncode for done in ends], [2, 2, 2])
                 self.assertIn("did you mean", ends[0].stderr)

@@ -133,11 +133,12 @@ class CommandLines(unittest.TestCase):
     def test_a_script_says_the_trees_version(self):
         known = re.search("version: '(.*)'", (ROOT / "meson.build").read_text())[1]
         for words in (["launch.py", "--version"], ["timeline", "--version"], ["lab", "--version"],
-                      ["lab", "up", "--version"]):
+                      ["lab", "up", "--version"], ["demo", "--version"], ["setup", "--version"], ["test", "--version"]):
             done = subprocess.run([str(ROOT / "scripts" / words[0]), *words[1:]], text=True, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stdout), (0, f"tutti {known}\n"))
-            self.refused(f"scripts/{words[0]}", "--versoin", "unknown option --versoin; did you mean --version?")
+            if words[0] not in ("demo", "setup", "test"):
+                self.refused(f"scripts/{words[0]}", "--versoin", "unknown option --versoin; did you mean --version?")
 
     def test_every_program_of_the_tree_is_in_the_table(self):
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-s"], text=True, stdout=subprocess.PIPE,

@@ -46,7 +46,6 @@ class WithMXNet(Installed):
     def install(cls):
         cls.wheels(*cls.LIBRARY)
         super().install()
-        os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
 
 
 class Promises(WithMXNet):

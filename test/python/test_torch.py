@@ -203,7 +203,6 @@ class PyTorch(Promises, Installed, LaunchCase):
         make_environment(cls.top / "torch", "--system-site-packages", python=cls.with_torch)
         cls.python = cls.top / "torch/bin/python"
         cls.pip("install", wheel)
-        os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
 
 
 @unittest.skipUnless(NEWEST, "takes long")
@@ -216,7 +215,6 @@ class Newest(Promises, Installed, LaunchCase):
     def install(cls):
         torch_wheel.lend(cls.python, cls.wheels)
         super().install()
-        os.environ["OMP_NUM_THREADS"] = "1"
 
     def test_fsdp2_learns_the_digits_and_all_ranks_end_with_the_same_weights(self):
         for words in ((), ("--bf16",)):
