@@ -44,19 +44,23 @@ int main(int argc, char** argv) {
     if (settings.runs("timeline")) {
       tutti::Options recording = options;
       recording.timeline = timeline = timeline_file(world);
-      contestants.push_back(
-          make_tutti("timeline", open_store(world, settings, recording), settings, false));
+      contestants.push_back(make_tutti("timeline", open_store(world, settings, recording), settings,
+                                       Measured::calls));
     }
     if (settings.runs("irreproducible")) {
       tutti::Options free = options;
       free.reproducible = false;
-      contestants.push_back(
-          make_tutti("irreproducible", open_store(world, settings, free), settings, false));
+      contestants.push_back(make_tutti("irreproducible", open_store(world, settings, free),
+                                       settings, Measured::calls));
     }
-    if (settings.runs("tutti")) {
+    if (settings.runs("tutti") || settings.runs("persistent")) {
       const auto store = open_store(world, settings, options);
-      contestants.push_back(make_tutti("tutti", store, settings, false));
-      if (settings.shared) contestants.push_back(make_tutti("tutti", store, settings, true));
+      const auto add = [&](const char* impl, Measured measured) {
+        contestants.push_back(make_tutti(impl, store, settings, measured));
+      };
+      if (settings.runs("tutti")) add("tutti", Measured::calls);
+      if (settings.shared) add("tutti", Measured::shared);
+      if (settings.runs("persistent")) add("persistent", Measured::persistent);
     }
     return contestants;
   });

@@ -119,10 +119,9 @@ std::string explain_mismatch(const Key& key, const std::vector<Said>& said) {
       parts.push_back(fmt::format("{} {} {}", rank_list(ranks),
                                   ranks.size() == 1 ? field.verb : field.verbs, value));
     }
-    return fmt::format("key {}: {} differ: {}", key.describe(), field.plural,
-                       fmt::join(parts, ", "));
+    return fmt::format("{}: {} differ: {}", named(key), field.plural, fmt::join(parts, ", "));
   }
-  return fmt::format("key {}: ranks disagree", key.describe());
+  return fmt::format("{}: ranks disagree", named(key));
 }
 
 std::vector<int> differing_ranks(const std::vector<Said>& said) {

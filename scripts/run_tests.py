@@ -12,7 +12,7 @@ import time
 
 import test_parts
 from command_line import Parser
-from test_parts import CLANG_DEBUG, CLANG_LIBRARY, GCC, ROOT, without
+from test_parts import CLANG_DEBUG, GCC, ROOT, without
 
 CHECKS = "scripts/checks"
 SKIPPED = 77
@@ -89,6 +89,8 @@ class Step:
     commands: tuple
     env: dict = dataclasses.field(default_factory=dict)
     limit: int = 1200
+    # Before each command where it runs beside the tests.
+    beside: tuple = LEFT_OVER
 
     def run(self, stream=False):
         """Returns (exit status, what was said unless streamed, seconds)."""
@@ -96,7 +98,7 @@ class Step:
 
     def run_aside(self, started):
         """Without a limit: how long it takes is up to those beside it, which have theirs."""
-        return self.run_with(lambda words: run([*LEFT_OVER, *words], self.env, None, False, started))
+        return self.run_with(lambda words: run([*self.beside, *words], self.env, None, False, started))
 
     def run_with(self, run_one):
         start = time.monotonic()
@@ -134,7 +136,7 @@ def build(wanted, *targets):
 
 
 class Aside:
-    """Steps that run one after the other beside the tests, with the processor time that these leave."""
+    """Steps that run one after the other beside others."""
 
     def __init__(self, *steps):
         self.lock, self.process, self.over = threading.Lock(), None, False
@@ -163,7 +165,7 @@ class Aside:
 
     def finished(self, tally, name):
         """Waits for a step. Returns whether it went well."""
-        print(f"-- {name}, beside the tests", flush=True)
+        print(f"-- {name}, beside others", flush=True)
         step, outcome = self.runs[name]
         return step.report(tally, *outcome.result())
 
@@ -205,31 +207,54 @@ def house_rules():
             Step("public headers compile alone", ([f"{CHECKS}/public_headers.py"],))]
 
 
+def checks_by_clang(*checks):
+    """Steps that check sources, as (name, command), in a folder that clang is configured in and that has the headers
+    which are generated. The first step prepares the folder."""
+    folder = build(CLANG_DEBUG, "generated-headers")
+    before = folder.commands
+    for name, command in checks:
+        yield Step(name, (*before, command), folder.env, limit=3600)
+        before = ()
+
+
+def syntax():
+    return "clang finds nothing in the library, thread safety included", [f"{CHECKS}/clang_syntax.py"]
+
+
 def tidy(*words):
-    """Needs a folder that clang is configured in, and the headers that are generated there."""
-    configured = build(CLANG_DEBUG, "generated-headers")
-    return Step("clang-tidy finds nothing", (*configured.commands, [f"{CHECKS}/tidy.py", *words]), configured.env,
-                limit=3600)
+    return "clang-tidy finds nothing", [f"{CHECKS}/tidy.py", *words]
 
 
 def quick(tally):
-    for rule in house_rules():
-        now(tally, rule)
-    built = now(tally, build(GCC), stream=True)
-    clang, tidied = build(CLANG_LIBRARY), tidy()
-    with Aside(clang, tidied) as aside:
+    packages = Step("the tests' packages are installed", (["scripts/setup", "--tests"],), beside=())
+    checks = [*house_rules(), *checks_by_clang(syntax(), tidy())]
+    with Aside(packages) as installing:
+        built = now(tally, build(GCC), stream=True)
+        if not installing.finished(tally, packages.name):
+            return
+    with Aside(*checks) as aside:
         if built:
             meson_tests(tally, GCC, *without("slow", "rare"), "--num-processes", AT_ONCE, "-t", SLOWER_THEN)
-        aside.finished(tally, clang.name)
-        aside.finished(tally, tidied.name)
+        for check in checks:
+            aside.finished(tally, check.name)
+
+
+def planted():
+    return Step("planted bugs are found", (["test/planted/planted.py"],))
+
+
+def checks_of(part):
+    """The steps of a part that are no tests of a build."""
+    if part.name == "sources":
+        return [*house_rules(), *checks_by_clang(tidy("--all"))]
+    return [planted()] if part.name == "planted" else []
 
 
 def run_part(tally, part, built):
     """`built` waits for a build, and says whether it went well."""
     print(f"== {part.name}: {part.what}", flush=True)
-    if not part.selections:
-        for step in (*house_rules(), tidy("--all")):
-            now(tally, step)
+    for step in checks_of(part):
+        now(tally, step)
     for chosen in part.selections:
         if built(chosen.build):
             # The words of a sanitizer's build say how much slower it is.

@@ -36,10 +36,14 @@ class Contestant {
   virtual void run() = 0;
 };
 
-/// `shared`: the tensors come from `KVStore::allocate`. Else they are on the GPU that the settings
-/// name, if any.
+/// How tutti is measured.
+enum class Measured {
+  calls,      ///< the tensors are the program's own, on the GPU that the settings name, if any
+  shared,     ///< they come from `KVStore::allocate`
+  persistent  ///< they are the program's own, and an allreduce is bound once for each size
+};
 std::unique_ptr<Contestant> make_tutti(std::string impl, std::shared_ptr<KVStore> store,
-                                       const Settings& settings, bool shared);
+                                       const Settings& settings, Measured measured);
 std::unique_ptr<Contestant> make_mpi(const Settings& settings);
 
 }  // namespace tutti::bench

@@ -87,9 +87,10 @@ void declare(CLI::App& app, Settings& s) {
   app.add_option(
          "--impl", s.impls,
          "the implementations to measure, in turns: tutti, timeline (tutti with a timeline), "
-         "irreproducible (tutti whose sums need not have the same bits), mpi")
+         "irreproducible (tutti whose sums need not have the same bits), persistent (tutti, with "
+         "an allreduce that is bound once for each size), mpi")
       ->delimiter(',')
-      ->check(one_of({"tutti", "timeline", "irreproducible", "mpi"}))
+      ->check(one_of({"tutti", "timeline", "irreproducible", "persistent", "mpi"}))
       ->capture_default_str();
   add_choices(app, "--op",
               "all, or some of allreduce, broadcast, reduce_scatter, allgather, all_to_all and "
@@ -222,6 +223,9 @@ std::string what_is_wrong(const Settings& s, int ranks) {
   wrong = what_is_wrong_with_operations(s, ranks);
   if (!wrong.empty()) return wrong;
   if (s.root >= ranks) return "--root is not among the ranks 0 to " + std::to_string(ranks - 1);
+  if (s.runs("persistent") && s.ops != std::vector{Operation::allreduce}) {
+    return "--impl persistent measures an allreduce; leave the other operations out of --op";
+  }
   if (s.shared && !s.runs("tutti")) return "--shared needs --impl tutti";
   if (s.gpu && (s.shared || s.runs("mpi"))) {
     return "--gpu is neither for MPI nor for tensors in node-shared memory; use --impl tutti "

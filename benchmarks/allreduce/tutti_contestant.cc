@@ -16,13 +16,14 @@ Shape shape_of(std::size_t count) {
 class TuttiContestant : public Contestant {
  public:
   TuttiContestant(std::string impl, std::shared_ptr<KVStore> store, const Settings& settings,
-                  bool shared)
+                  Measured measured)
       : impl_(std::move(impl)),
         store_(std::move(store)),
         settings_(settings),
-        shared_(shared),
-        key_(shared ? 1'000'000 : 0) {
-    if (settings.gpu && !shared) gpu_ = std::make_unique<cuda::Gpu>(*settings.gpu);
+        shared_(measured == Measured::shared),
+        binds_(measured == Measured::persistent),
+        key_(static_cast<int>(measured) * 1'000'000) {
+    if (settings.gpu && !shared_) gpu_ = std::make_unique<cuda::Gpu>(*settings.gpu);
   }
 
   std::string impl() const override { return impl_; }
@@ -41,9 +42,10 @@ class TuttiContestant : public Contestant {
       buffers_.reset();
       buffers_.emplace(*gpu_, own, settings_.dtype, now.in_place);
       take(buffers_->in(), buffers_->out(), own, buffers_->device());
-      return own;
+    } else {
+      take(own.in, own.out, own, {});
     }
-    take(own.in, own.out, own, {});
+    if (binds_) bound_.emplace(store_->bind(key_, in_, out_, call_));
     return own;
   }
 
@@ -51,7 +53,9 @@ class TuttiContestant : public Contestant {
     if (buffers_) buffers_->take_input();
   }
   void run() override {
-    if (case_.op == Operation::allreduce) {
+    if (binds_) {
+      bound_->run();
+    } else if (case_.op == Operation::allreduce) {
       store_->allreduce(key_, in_, out_, call_);
     } else if (case_.op == Operation::sendrecv) {
       exchange_with_neighbours();
@@ -118,6 +122,7 @@ class TuttiContestant : public Contestant {
   const std::shared_ptr<KVStore> store_;
   const Settings& settings_;
   const bool shared_;
+  const bool binds_;
   Key key_;
   Case case_;
   CallOptions call_;
@@ -126,13 +131,14 @@ class TuttiContestant : public Contestant {
   std::optional<GpuBuffers> buffers_;
   Values in_;
   Values out_;
+  std::optional<Bound> bound_;
 };
 
 }  // namespace
 
 std::unique_ptr<Contestant> make_tutti(std::string impl, std::shared_ptr<KVStore> store,
-                                       const Settings& settings, bool shared) {
-  return std::make_unique<TuttiContestant>(std::move(impl), std::move(store), settings, shared);
+                                       const Settings& settings, Measured measured) {
+  return std::make_unique<TuttiContestant>(std::move(impl), std::move(store), settings, measured);
 }
 
 }  // namespace tutti::bench

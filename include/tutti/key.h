@@ -13,12 +13,12 @@ namespace tutti {
 /// The name of a tensor: an integer or a string.
 ///
 /// The keys of a store are all integers or all strings. The store's first call decides which; then
-/// a key of the other kind throws `invalid_argument`. Strings that begin with "tutti:" are an
-/// exception: every store takes them. They are reserved for libraries that are built on stores.
+/// a key of the other kind throws `invalid_argument`. Strings that begin with "tutti:" are reserved
+/// for libraries that are built on stores, and every store takes them. Only "tutti:barrier" is the
+/// store's own, and throws `invalid_argument`.
 ///
-/// An open store never forgets a key. In a `dist_sync_mpi` store each key takes 1.5 KiB on rank 0
-/// and 0.8 KiB on other ranks (measured as growth of resident memory, with 100,000 keys of 20
-/// bytes). So a program that makes up new names in every step needs more and more memory.
+/// An open store never forgets a key. With `dist_sync_mpi` each takes 1.5 KiB on rank 0 and 0.8 KiB
+/// on other ranks (measured with 100,000 keys of 20 bytes). So do not make up new keys in a step.
 class TUTTI_EXPORT Key {
  public:
   /// The most bytes of a string. Every call that takes a key throws `invalid_argument` for a longer

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "coordinator/types.h"
 #include "cuda/gpu.h"
 #include "kvstore/order.h"
 
@@ -227,6 +228,11 @@ void check_tensors(const MethodCall& call, std::size_t i, const Traits& traits) 
 }
 
 void check_key(const MethodCall& call, const Key& key) {
+  if (coordinator::is_barrier(key)) {
+    refuse(fmt::format("{}: the store itself uses this key, for its barriers; pass another key",
+                       describe(call, key)),
+           key);
+  }
   if (key.is_integer() || key.string().size() <= Key::max_bytes) return;
   refuse(fmt::format("{}: a key has at most {} bytes", describe(call, key), Key::max_bytes), key);
 }

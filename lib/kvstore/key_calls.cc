@@ -7,9 +7,9 @@
 
 namespace tutti {
 
-void refuse(Method method, const Key& key, const std::string& text) {
+void refuse(const MethodCall& call, const Key& key, const std::string& text) {
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} of key {}: {}", name(method), key.describe(), text), {.key = key});
+              fmt::format("{} of key {}: {}", name(call), key.describe(), text), {.key = key});
 }
 
 std::map<Key, KeyCall> by_key(const MethodCall& call) {
@@ -25,11 +25,11 @@ std::map<Key, KeyCall> by_key(const MethodCall& call) {
   return calls;
 }
 
-void check_alike(Method method, const Key& key, const KeyCall& key_call) {
+void check_alike(const MethodCall& call, const Key& key, const KeyCall& key_call) {
   for (const auto* list : {&key_call.ins, &key_call.outs}) {
     for (const Tensor& tensor : *list) {
       if (alike(tensor, key_call.any())) continue;
-      refuse(method, key,
+      refuse(call, key,
              fmt::format("the key stands twice in one call, once as {} and once as {}",
                          describe(key_call.any()), describe(tensor)));
     }

@@ -17,9 +17,9 @@ std::map<Key, KeyCall> by_key(const MethodCall& call);
 
 /// Throws `invalid_argument` unless all tensors of the key have the same shape and dtype, wherever
 /// in the call the key occurs.
-void check_alike(Method method, const Key& key, const KeyCall& key_call);
+void check_alike(const MethodCall& call, const Key& key, const KeyCall& key_call);
 
 /// Throws an `invalid_argument` whose text begins "push of key 'w': ...".
-[[noreturn]] void refuse(Method method, const Key& key, const std::string& text);
+[[noreturn]] void refuse(const MethodCall& call, const Key& key, const std::string& text);
 
 }  // namespace tutti

@@ -25,19 +25,20 @@ namespace {
 
 /// Does the same as the other check. Also checks that the tensors have the shape and dtype of the
 /// stored value, and are on its device.
-void check_alike(Method method, const Key& key, const KeyCall& key_call, const Tensor* stored) {
+void check_alike(const MethodCall& call, const Key& key, const KeyCall& key_call,
+                 const Tensor* stored) {
   if (stored != nullptr && !are_together(key_call.any(), *stored)) {
-    refuse(method, key,
+    refuse(call, key,
            fmt::format("the tensor is on {}, but the key's value is on {}; use the device of the "
                        "value, or broadcast a value on the other device first",
                        name(key_call.any().device()), name(stored->device())));
   }
   if (stored != nullptr && !alike(key_call.any(), *stored)) {
-    refuse(method, key,
+    refuse(call, key,
            fmt::format("the tensor is {}, but the key was initialised as {}",
                        describe(key_call.any()), describe(*stored)));
   }
-  tutti::check_alike(method, key, key_call);
+  tutti::check_alike(call, key, key_call);
 }
 
 class LocalStore : public Backend {
@@ -80,14 +81,14 @@ class LocalStore : public Backend {
     return places_.gpu_calls();
   }
   std::shared_ptr<GpuCalls> shut();
-  void check_open(Method method) const TUTTI_REQUIRES(mutex_) {
-    if (closed_) refuse_closed(name(method));
+  void check_open(std::string_view call) const TUTTI_REQUIRES(mutex_) {
+    if (closed_) refuse_closed(call);
   }
   void run(const MethodCall& call, Here& here) TUTTI_REQUIRES(mutex_);
   void initialise(const MethodCall& call, Here& here) TUTTI_REQUIRES(mutex_);
   void abandon();
   void compress(const SettingCall& setting) const;
-  void check_values(Method method, const Calls& calls) TUTTI_REQUIRES(mutex_);
+  void check_values(const MethodCall& call, const Calls& calls) TUTTI_REQUIRES(mutex_);
   void push(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here)
       TUTTI_REQUIRES(mutex_);
   void replace(const Key& key, const KeyCall& key_call, ReduceOp op, Here& here)
@@ -156,10 +157,10 @@ void LocalStore::initialise(const MethodCall& call, Here& here) {
     const Tensor* const stored = find(key);
     const bool replaces = call.method == Method::broadcast;
     if (replaces && fresh.contains(key)) {
-      refuse(call.method, key, "it stands twice in one call; name it once");
+      refuse(call, key, "it stands twice in one call; name it once");
     }
     if (!replaces && (stored != nullptr || fresh.contains(key))) {
-      refuse(call.method, key,
+      refuse(call, key,
              fmt::format(
                  "it is initialised already, as {}; push, pushpull and broadcast change its value",
                  describe(stored != nullptr ? *stored : fresh.at(key))));
@@ -175,16 +176,17 @@ void LocalStore::initialise(const MethodCall& call, Here& here) {
   }
 }
 
-void LocalStore::check_values(Method method, const Calls& calls) {
+void LocalStore::check_values(const MethodCall& call, const Calls& calls) {
+  const Method method = call.method;
   const bool reduces = method == Method::push || method == Method::pushpull;
   for (const auto& [key, key_call] : calls) {
     const Tensor* const stored = find(key);
     // As in a collective store, an exchange may bring another shape each time.
     const bool only_reduces = method == Method::pushpull && !optimizer_.is_set();
     if (stored == nullptr && !only_reduces) {
-      refuse(method, key, "it was never initialised; call init or broadcast for it first");
+      refuse(call, key, "it was never initialised; call init or broadcast for it first");
     }
-    check_alike(method, key, key_call, only_reduces ? nullptr : stored);
+    check_alike(call, key, key_call, only_reduces ? nullptr : stored);
     if (reduces) optimizer_.check(key, key_call.any());
   }
 }
@@ -225,7 +227,7 @@ void LocalStore::pull_rows(const MethodCall& call, const Here& here) {
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     rows.push_back(rows_of(call, i));
   }
-  check_values(call.method, by_key(call));
+  check_values(call, by_key(call));
   for (std::size_t i = 0; i < call.keys.size(); ++i) {
     const Tensor& stored = *find(call.keys[i]);
     LocalMemory& memory = here.memory_of(stored);
@@ -241,7 +243,7 @@ void LocalStore::pull_rows(const MethodCall& call, const Here& here) {
 Pending LocalStore::submit(const MethodCall& call) {
   if (const auto calls = gpu_calls()) calls->poll();
   const base::Lock lock(mutex_);
-  check_open(call.method);
+  check_open(name(call));
   if (call.method == Method::reduce_scatter || call.method == Method::allgather ||
       call.method == Method::all_to_all) {
     return exchange_alone(call, places_, counters_);
@@ -259,7 +261,7 @@ void LocalStore::run(const MethodCall& call, Here& here) {
   if (call.method == Method::row_sparse_pull) return pull_rows(call, here);
   if (call.method == Method::init || call.method == Method::broadcast) initialise(call, here);
   const Calls calls = by_key(call);
-  check_values(call.method, calls);
+  check_values(call, calls);
   for (const auto& [key, key_call] : calls) {
     if (call.method == Method::push || call.method == Method::pushpull) {
       push(key, key_call, call.options.op, here);
@@ -273,7 +275,7 @@ void LocalStore::run(const MethodCall& call, Here& here) {
 void LocalStore::configure(const SettingCall& setting) {
   if (setting.method == Method::set_gradient_compression) return compress(setting);
   const base::Lock lock(mutex_);
-  check_open(setting.method);
+  check_open(name(setting.method));
   if (setting.method == Method::set_optimizer) {
     optimizer_.set(*setting.optimizer);
   } else if (setting.method == Method::save_optimizer_states) {

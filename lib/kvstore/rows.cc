@@ -61,15 +61,15 @@ std::vector<std::int64_t> rows_of(const MethodCall& call, std::size_t i) {
   const Tensor& ids = call.row_ids[i];
   const Shape& shape = call.outs[i][0].shape();
   if (ids.device().kind == Device::Kind::gpu) {
-    refuse(call.method, key,
+    refuse(call, key,
            fmt::format("the row ids are on {}; copy them to the CPU first", name(ids.device())));
   }
-  if (shape.dims().empty()) refuse(call.method, key, "a scalar has no rows; call pull");
+  if (shape.dims().empty()) refuse(call, key, "a scalar has no rows; call pull");
   const auto count = static_cast<double>(shape.dims()[0]);
   std::vector<std::int64_t> rows;
   for (const double id : read(ids)) {
     if (!(id >= 0 && id < count && std::trunc(id) == id)) {
-      refuse(call.method, key,
+      refuse(call, key,
              fmt::format("{} is no row of {}; its {} rows count from 0", id,
                          describe(call.outs[i][0]), shape.dims()[0]));
     }

@@ -150,7 +150,7 @@ void ServerStore::check_compression(const MethodCall& call, const KeyCall& key_c
   const bool is_quantised = encoding == ps::Encoding::two_bits || encoding == ps::Encoding::one_bit;
   const DType dtype = key_call.any().dtype();
   if (!reduces(call.method) || !is_quantised || ps::can_carry(encoding, dtype)) return;
-  refuse(call.method, key,
+  refuse(call, key,
          fmt::format("gradient compression '{}' takes f32, f16 and bf16, but the tensor is {}; "
                      "convert the tensor and copy the result back, or create the store without "
                      "compression",
@@ -171,10 +171,10 @@ std::vector<ps::Task> ServerStore::tasks_of(const MethodCall& call) const {
   std::map<Key, KeyCall> calls = by_key(call);
   const bool is_first = call.method == Method::init || call.method == Method::broadcast;
   if (is_first && calls.size() < call.keys.size()) {
-    refuse(call.method, call.keys.front(), "a key stands twice in this call; name each key once");
+    refuse(call, call.keys.front(), "a key stands twice in this call; name each key once");
   }
   for (auto& [key, key_call] : calls) {
-    check_alike(call.method, key, key_call);
+    check_alike(call, key, key_call);
     check_compression(call, key_call, key);
     tasks.push_back(task(call, key, key_call));
   }

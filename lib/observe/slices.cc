@@ -180,7 +180,7 @@ std::string Layout::title(const Batch& batch) const {
                                  batch.gate & ((std::uint64_t{1} << Timeline::gate_bits) - 1));
   for (std::size_t i = 0; i < std::min(most, batch.calls.size()); ++i) {
     text += i == 0 ? ": " : ", ";
-    text += timeline_.rows()[history_.calls[batch.calls[i]].key].value().describe();
+    text += timeline_.rows()[history_.calls[batch.calls[i]].key];
   }
   if (batch.calls.size() > most) text += fmt::format(" and {} more", batch.calls.size() - most);
   return text;
@@ -190,9 +190,8 @@ std::string Layout::title(const Batch& batch) const {
 
 std::string RowId::name(const Timeline& timeline) const {
   if (kind == Kind::gates) return "gates";
-  std::string text = kind == Kind::executor
-                         ? "tutti-exec"
-                         : timeline.rows()[static_cast<std::size_t>(key)].value().describe();
+  std::string text =
+      kind == Kind::executor ? "tutti-exec" : timeline.rows()[static_cast<std::size_t>(key)];
   if (kind == Kind::stage) text += fmt::format(" {}", observe::name(stage));
   if (track > 0) text += fmt::format(" ({})", track + 1);
   return text;

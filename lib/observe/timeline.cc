@@ -10,9 +10,10 @@ std::string_view name(Stage stage) {
   return names[static_cast<std::size_t>(stage)];
 }
 
-void Timeline::name(std::uint32_t row, const Key& key) {
+void Timeline::name(std::uint32_t row, const Key& key, CollectiveKind kind) {
   if (row >= rows_.size()) rows_.resize(row + std::size_t{1});
-  rows_[row] = key;
+  // A barrier has a key that only the store knows.
+  rows_[row] = kind == CollectiveKind::barrier ? tutti::name(kind) : key.describe();
 }
 
 }  // namespace tutti::observe

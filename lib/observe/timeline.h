@@ -2,8 +2,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -69,7 +69,7 @@ class Timeline {
   void record_submitted(base::Clock::time_point when, std::uint64_t call, std::uint32_t row,
                         const Key& key, CollectiveKind kind) {
     if (!on_) return;
-    if (row >= rows_.size() || !rows_[row]) name(row, key);
+    if (row >= rows_.size() || rows_[row].empty()) name(row, key, kind);
     add({.when = ns(when), .number = call, .detail = row, .kind = kind});
   }
   /// A call that ends well ends with its last batch, so it takes the time of the last event.
@@ -121,8 +121,8 @@ class Timeline {
   std::span<const Event> events() const { return std::span(events_).first(used_); }
   /// The number of events that were left out because the memory was full.
   std::uint64_t dropped() const { return dropped_; }
-  /// The key of each row. Nothing for a row without calls.
-  const std::vector<std::optional<Key>>& rows() const { return rows_; }
+  /// The name of each row: its key as messages show it, or "barrier". A row without calls has none.
+  const std::vector<std::string>& rows() const { return rows_; }
 
  private:
   static std::int64_t ns(base::Clock::time_point when) {
@@ -149,14 +149,14 @@ class Timeline {
          .mark = what,
          .stage = stage});
   }
-  void name(std::uint32_t row, const Key& key);
+  void name(std::uint32_t row, const Key& key, CollectiveKind kind);
 
   std::vector<Event> events_;
   std::size_t used_ = 0;
   std::uint64_t dropped_ = 0;
   const bool on_;
   std::int64_t latest_ = 0;  ///< the last time read for a gate, batch or stage
-  std::vector<std::optional<Key>> rows_;
+  std::vector<std::string> rows_;
 };
 
 /// Records the stages of one batch at a time. It does nothing if it has no timeline.

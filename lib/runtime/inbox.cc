@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/text.h"
 #include "tutti/error.h"
 
 namespace tutti::runtime {
@@ -15,19 +16,19 @@ void Inbox::throw_if_dead() {
   std::rethrow_exception(dead_);
 }
 
-void Inbox::admit(TensorCall& call) {
+void Inbox::admit(TensorCall& call, std::string_view verb) {
   call.key_number = keys_.add(call.key);
   if (keys_.size() > in_flight_.size()) in_flight_.resize(keys_.size());
-  if (!in_flight_[call.key_number]) {
-    in_flight_[call.key_number] = true;
+  std::optional<std::string_view>& in_flight = in_flight_[call.key_number];
+  if (!in_flight) {
+    in_flight = verb;
     return;
   }
-  throw Error(
-      ErrorCode::duplicate_key,
-      fmt::format("key {} is already in flight on rank {}; wait for the Pending of that call "
-                  "before the key's next call",
-                  call.key.describe(), rank_),
-      {.key = call.key});
+  throw Error(ErrorCode::duplicate_key,
+              fmt::format("{} is already in flight on rank {}: its {} is not done; wait for that "
+                          "call before the key's next call",
+                          coordinator::named(call.key), rank_, *in_flight),
+              {.key = call.key});
 }
 
 // The thread that moves the executor ends these calls, or ends the store.
@@ -44,14 +45,15 @@ void Inbox::wait_for_ends(base::Lock& lock, std::span<const TensorCall> calls) {
 void Inbox::submit(std::shared_ptr<CallList> list) {
   base::Lock lock(mutex_);
   const std::span<TensorCall> calls = list->calls;
+  const std::string_view verb = list->verb();
   wait_for_ends(lock, calls);
   throw_if_dead();
   std::size_t admitted = 0;
   try {
-    for (; admitted < calls.size(); ++admitted) admit(calls[admitted]);
+    for (; admitted < calls.size(); ++admitted) admit(calls[admitted], verb);
     waiting_.emplace_back(std::move(list));
   } catch (...) {
-    while (admitted > 0) in_flight_[calls[--admitted].key_number] = false;
+    while (admitted > 0) in_flight_[calls[--admitted].key_number].reset();
     throw;
   }
 }
@@ -70,7 +72,7 @@ void Inbox::take(std::vector<Submission>& into) {
 void Inbox::release(std::span<const TensorCall* const> calls) {
   const base::Lock lock(mutex_);
   for (const TensorCall* call : calls) {
-    in_flight_[call->key_number] = false;
+    in_flight_[call->key_number].reset();
     if (!ending_.empty() && ending_.erase(call->key_number) > 0) ended_.notify_all();
   }
 }
@@ -98,7 +100,7 @@ void Inbox::check_alive() {
 std::vector<Submission> Inbox::die(std::exception_ptr error) {
   const base::Lock lock(mutex_);
   if (!dead_) dead_ = std::move(error);
-  in_flight_.assign(in_flight_.size(), false);
+  in_flight_.assign(in_flight_.size(), std::nullopt);
   ending_.clear();
   ended_.notify_all();
   return std::exchange(waiting_, {});
@@ -112,7 +114,7 @@ std::size_t Inbox::keys() const {
 void Inbox::forget_keys() {
   const base::Lock lock(mutex_);
   keys_ = {};
-  in_flight_ = std::vector<bool>();
+  in_flight_ = std::vector<std::optional<std::string_view>>();
 }
 
 void Inbox::note_told() {

@@ -1,8 +1,10 @@
 #pragma once
 #include <exception>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -67,7 +69,7 @@ class Inbox {
 
  private:
   void throw_if_dead() TUTTI_REQUIRES(mutex_);
-  void admit(TensorCall& call) TUTTI_REQUIRES(mutex_);
+  void admit(TensorCall& call, std::string_view verb) TUTTI_REQUIRES(mutex_);
   void wait_for_ends(base::Lock& lock, std::span<const TensorCall> calls) TUTTI_REQUIRES(mutex_);
 
   const int rank_;
@@ -76,7 +78,8 @@ class Inbox {
   /// All keys that the program has used. It uses keys again and again, so none is removed before
   /// the end.
   KeyIndex keys_ TUTTI_GUARDED_BY(mutex_);
-  std::vector<bool> in_flight_ TUTTI_GUARDED_BY(mutex_);     ///< by the key's number
+  /// By the key's number: the verb of the call in flight, a literal. Nothing if none is.
+  std::vector<std::optional<std::string_view>> in_flight_ TUTTI_GUARDED_BY(mutex_);
   std::set<std::uint32_t> ending_ TUTTI_GUARDED_BY(mutex_);  ///< keys' numbers
   base::CondVar ended_;
   std::exception_ptr dead_ TUTTI_GUARDED_BY(mutex_);

@@ -19,7 +19,7 @@ from command_line import root_given
 TOP = {"meson.build", "meson_options.txt", "pyproject.toml", "LICENSE", "README.md",
        "lib", "include", "coordinator", "bindings", "benchmarks", "examples", "test", "scripts"}
 LONGEST_LINE = 120
-TESTS = {"unit", "mpi", "ps", "python", "fault", "lab", "fuzz"}
+TESTS = {"unit", "mpi", "ps", "python", "fault", "lab", "fuzz", "planted"}
 
 
 def files_of(root):

@@ -1,14 +1,17 @@
 """If a rank goes wrong while a store is created or MPI is ended, the other ranks are soon told which one is missing.
 
-    test_create.py CREATING LAUNCHER ON_HOSTS [unittest options]
+    test_create.py CREATING LAUNCHER ON_HOSTS quick|all [unittest options]
+
+quick: one case in two, always the same.
 """
 import os
+import random
 import sys
 import unittest
 
 from jobs import NO_HOSTS, Job, each, mpirun
 
-CREATING, LAUNCHER, ON_HOSTS = sys.argv[1:4]
+CREATING, LAUNCHER, ON_HOSTS, TIER = sys.argv[1:5]
 SLOW = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 OVER_WITHIN = 15.0 if SLOW else 5.0
 # The calls that a create makes on one node, as creating.cc names and counts them: (call, number).
@@ -23,6 +26,10 @@ HEARTBEAT = 1.5
 def launched(ranks, *words, grace=30):
     return [sys.executable, LAUNCHER, "--mode", "mpi", "--launcher", "local", "-n", str(ranks),
             "--grace", str(grace), CREATING, *map(str, words)]
+
+
+def chosen(cases):
+    return cases if TIER == "all" else random.Random(1).sample(cases, (len(cases) + 1) // 2)
 
 
 def with_a_late_rank(run):
@@ -62,12 +69,12 @@ class Creates(unittest.TestCase):
     def test_a_death_at_any_step_is_named_by_every_survivor(self):
         cases = [(2 + (i % 3), i % 2, "kill" if i % 3 else "exit", *step)
                  for i, step in enumerate([FIRST[1], *STEPS[1:]])]
-        each(self, cases, self.dies)
+        each(self, chosen(cases), self.dies)
 
     def test_a_death_at_any_step_of_a_later_store_is_named_by_every_survivor(self):
         cases = [(2 + (i % 3), i % 2, "exit" if i % 3 else "kill", *step, 1)
                  for i, step in enumerate(STEPS[::2])]
-        each(self, cases, self.dies)
+        each(self, chosen(cases), self.dies)
 
     def test_under_mpirun_a_survivor_names_who_died(self):
         each(self, [(3, 1, "kill", "idup", 1), (2, 0, "kill", "gather", 3), (4, 3, "exit", "gather", 8)],
@@ -75,7 +82,8 @@ class Creates(unittest.TestCase):
 
     @unittest.skipIf(NO_HOSTS, NO_HOSTS)
     def test_between_hosts_too_every_survivor_names_who_died(self):
-        each(self, [(3, "gather", 1), (1, "gather", 3), (0, "gather", 6), (3, "gather", 8)], self.dies_on_hosts)
+        each(self, chosen([(3, "gather", 1), (1, "gather", 3), (0, "gather", 6), (3, "gather", 8)]),
+             self.dies_on_hosts)
 
     def dies_on_hosts(self, victim, call, number):
         # With this option mpirun leaves the survivors their time, like the launcher. In some runs mpirun 4.1.4 crashes
@@ -89,11 +97,11 @@ class Creates(unittest.TestCase):
         self.survivors(job, 4, victim, rf"caught peer_lost: rank {victim} is lost: .*no key")
 
     def test_a_rank_that_is_stopped_at_any_step_is_lost_after_the_heartbeats_time(self):
-        each(self, [(2, 1, "idup", 1), (3, 0, "gather", 1), (2, 0, "gather", 5), (3, 2, "gather", 8),
-                    (2, 1, "send", 1), (3, 0, "create", 1, 1)], self.stops)
+        each(self, chosen([(2, 1, "idup", 1), (3, 0, "gather", 1), (2, 0, "gather", 5), (3, 2, "gather", 8),
+                           (2, 1, "send", 1), (3, 0, "create", 1, 1)]), self.stops)
 
     def test_a_death_inside_the_start_of_mpi_ends_every_rank_with_a_line_that_names_it(self):
-        for victim, call in ((0, "Init"), (1, "Init"), (0, "early"), (1, "early")):
+        for victim, call in chosen([(0, "Init"), (1, "Init"), (0, "early"), (1, "early")]):
             job = Job(launched(3, victim, "kill", call, 1))
             self.assertEqual(job.code, STATUS["kill"], job)
             self.assertLess(job.lived_on, OVER_WITHIN, job)
@@ -119,7 +127,8 @@ class Creates(unittest.TestCase):
                                       "; .* rank 0 has not called create; .*one of another type.* calls MPI_Init"), job)
 
     def test_who_ends_while_another_rank_is_stopped_says_so_and_ends_after_the_heartbeats_time(self):
-        each(self, [(victim, owner) for victim in (0, 1) for owner in ("tutti", "program")], self.stops_at_the_end)
+        each(self, chosen([(victim, owner) for victim in (0, 1) for owner in ("tutti", "program")]),
+             self.stops_at_the_end)
 
     def stops_at_the_end(self, victim, owner):
         """`owner`: who has started MPI and ends it."""
@@ -159,7 +168,7 @@ class Creates(unittest.TestCase):
                  for ranks, victim in ((2, 0), (3, 2))
                  for call, number in (("create", 1), ("idup", 1), ("gather", 1), ("gather", 2), ("gather", 6),
                                       ("send", 1))]
-        each(self, cases, self.comes_late)
+        each(self, chosen(cases), self.comes_late)
 
     def comes_late(self, ranks, victim, call, number):
         # The wait of such a rank for an earlier store ends with the next store but one at the latest.
@@ -181,7 +190,7 @@ class Creates(unittest.TestCase):
 
     def test_a_rank_without_descriptors_says_so_on_every_rank_with_the_limit_and_what_to_raise(self):
         cases = [(victim, *step) for i, step in enumerate(NEEDS_FILES) for victim in (i % 2, 2)]
-        each(self, cases, self.runs_out_of_files)
+        each(self, chosen(cases), self.runs_out_of_files)
 
     def test_who_learns_last_that_a_create_has_failed_loses_nobody_that_has_ended_since(self):
         each(self, [(2, "gather", 3), (0, "gather", 7), (2, "send", 2)],
@@ -200,4 +209,4 @@ class Creates(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)

@@ -103,11 +103,15 @@ TEST_CASE("a key in flight cannot be used again, and is free before its Pending 
       store->pushpull("twice", tensor, tensor).wait();
       continue;
     }
-    const Pending pending = store->pushpull("twice", tensor, tensor);
+    const bool waits = store->rank() % 2 == 0;
+    const Pending pending =
+        waits ? store->allreduce_for(std::chrono::nanoseconds(1), {"twice"}, {tensor}, {tensor})
+              : store->pushpull("twice", tensor, tensor);
     const Error error = error_of([&] { store->pushpull("twice", tensor, tensor); });
     CHECK(error.code() == ErrorCode::duplicate_key);
     CHECK_THAT(error.what(),
-               Contains("'twice'") && Contains("rank " + std::to_string(store->rank())));
+               Contains("'twice'") && Contains("rank " + std::to_string(store->rank())) &&
+                   Contains(waits ? "its allreduce is not done" : "its pushpull is not done"));
     store->barrier();
     pending.wait();
   }
@@ -133,6 +137,8 @@ TEST_CASE("tensors that cannot be exchanged are refused at the call, and their k
     CHECK_THAT(error.what(), Contains("'w'") && Contains(value));
   };
   refused(tensor, flat, ErrorCode::invalid_argument, "(6)");
+  CHECK_THAT(error_of([&] { store->allreduce("w", tensor, flat); }).what(),
+             Contains("allreduce of key 'w'"));
   refused({tensor, flat}, tensor, ErrorCode::invalid_argument, "(6)");
   refused(tensor, Tensor(), ErrorCode::invalid_argument, "(0)");
   refused(gpu, gpu, ErrorCode::unsupported, "gpu(1)");

@@ -1,4 +1,5 @@
 """The Python package in an environment of its own, by a wheel that is made once for a tree."""
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -8,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "test/python"
@@ -17,6 +17,8 @@ COMPILER_CACHE = {"CCACHE_IGNOREOPTIONS": "-D_GLIBCXX_ASSERTIONS=1"}
 #: The wheels of this tree. Each is in a folder whose name is made of its inputs.
 WHEELS = ROOT / ".cache/wheels"
 KEPT_WHEELS = 6
+#: pip as an environment gets it, in a folder for each Python.
+PIPS = ROOT / ".cache/pips"
 #: A wheel is made of these.
 SOURCES = ("bindings", "coordinator", "include", "lib", "scripts", "examples/command_line", "meson.build",
            "meson_options.txt", "pyproject.toml", "README.md", "LICENSE")
@@ -52,18 +54,50 @@ def hash_of(*words):
     return made_of.hexdigest()[:32]
 
 
-def wheel_of(python, *setup):
-    """The tree's wheel. The first test that asks makes it; the others, and later runs on the same tree, find it."""
-    place = WHEELS / hash_of(*setup)
+@contextlib.contextmanager
+def alone_in(place):
+    """Makes this folder, and lets one process at a time work there."""
     place.mkdir(parents=True, exist_ok=True)
     with open(place / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def packages_of(environment):
+    place, = environment.glob("lib/python*/site-packages")
+    return place
+
+
+def make_environment(place, *options, python=sys.executable):
+    """An environment with pip. pip is unpacked once for a tree and a Python, which takes seconds; then it is copied."""
+    kept = PIPS / hashlib.sha256(f"{python} {said(python, '-VV')}".encode()).hexdigest()[:16]
+    with alone_in(kept):
+        if not (kept / "packages").exists():
+            with tempfile.TemporaryDirectory(dir=kept) as draft:
+                said(python, "-m", "venv", draft, timeout=300)
+                packages_of(pathlib.Path(draft)).rename(kept / "packages")
+    said(python, "-m", "venv", "--without-pip", *options, place)
+    shutil.copytree(kept / "packages", packages_of(place), dirs_exist_ok=True)
+
+
+def with_the_same_meson(folder):
+    """Variables by which pip builds with the meson of the tests' other builds. Another one writes other unity sources,
+    and passes other flags, so that the compiler's cache would have no object of the library."""
+    constraints = pathlib.Path(folder, "constraints.txt")
+    constraints.write_text(f"meson=={said('meson', '--version')}")
+    return {"PIP_CONSTRAINT": str(constraints), "PIP_BUILD_CONSTRAINT": str(constraints)}
+
+
+def wheel_of(python, *setup):
+    """The tree's wheel. The first test that asks makes it; the others, and later runs on the same tree, find it."""
+    place = WHEELS / hash_of(*setup)
+    with alone_in(place):
         if not list(place.glob("*.whl")):
             for older in sorted(WHEELS.iterdir(), key=lambda folder: folder.stat().st_mtime)[:-KEPT_WHEELS]:
                 shutil.rmtree(older, ignore_errors=True)
             with tempfile.TemporaryDirectory(dir=place) as draft:
                 said(python, "-m", "pip", "wheel", *setup, "--no-deps", "--wheel-dir", draft, ROOT, "--quiet",
-                     timeout=1500, env=os.environ | COMPILER_CACHE)
+                     timeout=1500, env=os.environ | with_the_same_meson(draft))
                 wheel, = pathlib.Path(draft).glob("*.whl")
                 wheel.rename(place / wheel.name)
     wheel, = place.glob("*.whl")
@@ -81,7 +115,7 @@ class Installed(unittest.TestCase):
         os.environ["OMP_NUM_THREADS"] = "1"  # the ranks share the cores
         cls.top = pathlib.Path(tempfile.mkdtemp(prefix="tutti-package-"))
         cls.addClassCleanup(shutil.rmtree, cls.top)
-        venv.create(cls.top / "venv", with_pip=True)
+        make_environment(cls.top / "venv")
         cls.python = cls.top / "venv/bin/python"
         cls.install()
 
@@ -93,7 +127,7 @@ class Installed(unittest.TestCase):
     def wheels(cls, *names):
         """Installs wheels. Skips the test if the wheels or their index cannot be downloaded."""
         try:
-            cls.pip("install", "--only-binary", ":all:", *names)
+            cls.pip("install", "--only-binary", ":all:", *names, "--no-compile")
         except AssertionError as error:
             if not any(words in str(error) for words in NOT_HERE):
                 raise

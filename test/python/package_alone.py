@@ -99,6 +99,17 @@ class Local(unittest.TestCase):
         with self.assertRaisesRegex(tutti.InvalidArgumentError, "key 3"):
             self.kv.init(3, np.ones(4, np.float32))
 
+    def test_the_result_of_a_pushpull_goes_to_out_and_its_inputs_stay_as_they_are(self):
+        ins, result = [np.full(2, 1.0), np.full(2, 2.0)], np.zeros(2)
+        self.kv.pushpull("w", ins, out=result).wait()
+        self.assertEqual([list(array) for array in (*ins, result)], [[1, 1], [2, 2], [3, 3]])
+
+    def test_check_finite_refuses_a_nan_and_an_infinity(self):
+        with tutti.create("local", check_finite=True) as kv:
+            for wrong in (np.nan, np.inf, -np.inf):
+                with self.assertRaisesRegex(tutti.InvalidArgumentError, "check_finite"):
+                    kv.pushpull("w", np.array([1, wrong]))
+
     def test_keys_are_integers_of_any_kind_or_strings_but_not_both(self):
         self.kv.init(np.int32(7), np.ones(1))
         out = np.zeros(1)

@@ -45,8 +45,9 @@ class Stamped(unittest.TestCase):
         self.inputs, self.outcome, self.ran = "these", "ok", []
         for where, name, stand_in in (
                 (parts, "PASSED", pathlib.Path(folder.name)), (parts, "inputs", lambda: self.inputs),
-                (run_tests, "meson_tests", self.meson_tests), (run_tests, "tidy", lambda *_: self.step()),
-                (run_tests, "build", lambda *_: self.step()), (run_tests, "house_rules", lambda: [self.step()])):
+                (run_tests, "meson_tests", self.meson_tests), (run_tests, "checks_by_clang", lambda *_: [self.step()]),
+                (run_tests, "planted", self.step), (run_tests, "build", lambda *_: self.step()),
+                (run_tests, "house_rules", lambda: [self.step()])):
             patch = mock.patch.object(where, name, stand_in)
             patch.start()
             self.addCleanup(patch.stop)

@@ -18,7 +18,7 @@ import tempfile
 import unittest
 
 import torch_wheel
-from installed import HERE, ROOT, Installed, python_with, said, wheel_of
+from installed import HERE, ROOT, Installed, make_environment, python_with, said, wheel_of
 from launching import LaunchCase
 
 sys.path.insert(0, str(ROOT / "test/lab"))
@@ -200,7 +200,7 @@ class PyTorch(Promises, Installed, LaunchCase):
     def install(cls):
         """Installs the package as a wheel, because the pip of the Python that has torch may be too old to build one."""
         wheel = wheel_of(cls.python, *cls.setup())
-        said(cls.with_torch, "-m", "venv", "--system-site-packages", cls.top / "torch")
+        make_environment(cls.top / "torch", "--system-site-packages", python=cls.with_torch)
         cls.python = cls.top / "torch/bin/python"
         cls.pip("install", wheel)
 

@@ -36,9 +36,11 @@ TEST_CASE("without options both implementations run from 4 bytes to 64 MiB") {
 }
 
 TEST_CASE("tutti can be measured in several ways") {
-  const Settings s = parse({"--impl", "tutti,timeline,irreproducible"}).value();
+  const Settings s = parse({"--impl", "tutti,timeline,irreproducible,persistent"}).value();
   CHECK(s.runs("irreproducible"));
+  CHECK(s.runs("persistent"));
   CHECK_FALSE(s.runs("mpi"));
+  CHECK_FALSE(parse({"--impl", "persistent", "--op", "allreduce,broadcast"}));
 }
 
 TEST_CASE("only a store that records one is asked for a timeline") {

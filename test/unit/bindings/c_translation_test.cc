@@ -417,14 +417,19 @@ void add_outcomes(Table& table) {
                                    return shown(*tutti_last_error());
                                  }};
   table["tutti_pending_wait_for"] = {
-      "0 0, then 0 1", [](Scene& scene) {
+      "0 0, then 0 1, and 1 of a call that failed", [](Scene& scene) {
         const Open open(scene);
         int before = -1;
         int after = -1;
+        int failed = -1;
         const int first = tutti_pending_wait_for(open.pending.handle, 0.001, &before);
         open.completion->finish();
         const int second = tutti_pending_wait_for(open.pending.handle, 0, &after);
-        return fmt::format("{} {}, then {} {}", first, before, second, after);
+        const Open failing(scene);
+        failing.completion->finish(failure());
+        CHECK(tutti_pending_wait_for(failing.pending.handle, 0, &failed) == TUTTI_MISMATCH);
+        return fmt::format("{} {}, then {} {}, and {} of a call that failed", first, before, second,
+                           after, failed);
       }};
   table["tutti_pending_wait_on"] = {
       "0 true", [](Scene& scene) {

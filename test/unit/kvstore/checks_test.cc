@@ -228,6 +228,13 @@ TEST_CASE_METHOD(CheckedStore,
   CHECK_THROWS_AS(named.store.push({1}, {{pair}}), Error);
 }
 
+TEST_CASE_METHOD(CheckedStore, "the key of the store's own barriers is refused") {
+  CHECK(
+      text_of(ErrorCode::invalid_argument, [&] { store.pull({"tutti:barrier"}, {{pair}}); }) ==
+      "pull of key 'tutti:barrier': the store itself uses this key, for its barriers; pass another "
+      "key");
+}
+
 TEST_CASE("of two threads that use different kinds of key first, exactly one is refused") {
   for (int round = 0; round < 100; ++round) {
     KeyKind kind;

@@ -56,6 +56,14 @@ TEST_CASE("with an optimizer a pushpull gives the updated value, in place, too")
   CHECK(pulled(*store) == Pair{0, 1});
 }
 
+TEST_CASE("an optimizer that is set again with other parameters keeps its states") {
+  const auto store = store_with({1, 2}, sgd);
+  push(*store, {1, 1});
+  store->set_optimizer({.name = "sgd", .parameters = {{"learning_rate", 1}, {"momentum", 0.5}}});
+  push(*store, {1, 1});
+  CHECK(pulled(*store) == Pair{-0.75, 0.25});
+}
+
 TEST_CASE("with an optimizer a key must be initialised, and keeps its shape and floats") {
   const auto store = store_with({1, 2}, sgd);
   Pair gradient{};

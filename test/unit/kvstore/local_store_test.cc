@@ -226,6 +226,17 @@ TEST_CASE("sixteen-bit floats are summed in f32 and rounded once") {
   CHECK(values[0] == 0x4381);
 }
 
+TEST_CASE_METHOD(StoreOfOneProcess,
+                 "an id that is no row is refused with the rows that there are") {
+  store->init({"w"}, {{tensor(a)}});
+  for (double id : {2.0, -1.0, 0.5}) {
+    const Tensor ids(&id, {1}, DType::f64);
+    CHECK_THAT(text_of(ErrorCode::invalid_argument,
+                       [&] { store->row_sparse_pull({"w"}, {{tensor(b)}}, {ids}); }),
+               Catch::Contains("is no row of f32 (2); its 2 rows count from 0"));
+  }
+}
+
 TEST_CASE("tensors without elements are exchanged like others") {
   const auto store = KVStore::create("local", Options{});
   const Tensor none(nullptr, {0, 4}, DType::f32);

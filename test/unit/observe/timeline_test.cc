@@ -44,11 +44,12 @@ TEST_CASE("events are recorded in the order of time") {
   for (std::size_t i = 1; i < events.size(); ++i) CHECK(events[i - 1].when <= events[i].when);
 }
 
-TEST_CASE("a row has the key of its calls, and without calls none") {
+TEST_CASE("a row has the name of its calls' key or of barriers, and without calls none") {
   Timeline timeline(10);
   timeline.record_submitted(timeline.now(), 1, 2, "w", CollectiveKind::allreduce);
   timeline.record_submitted(timeline.now(), 2, 0, "b", CollectiveKind::allreduce);
   timeline.record_submitted(timeline.now(), 1, 2, "w", CollectiveKind::allreduce);
-  CHECK(timeline.rows() == std::vector<std::optional<Key>>{"b", std::nullopt, "w"});
+  timeline.record_submitted(timeline.now(), 3, 3, "its own", CollectiveKind::barrier);
+  CHECK(timeline.rows() == std::vector<std::string>{"'b'", "", "'w'", "barrier"});
   CHECK(timeline.events()[2].detail == 2);
 }

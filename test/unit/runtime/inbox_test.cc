@@ -51,6 +51,16 @@ TEST_CASE("a list with a key in flight submits nothing of it") {
   CHECK(inbox.in_flight() == std::vector<Key>{"a", "b", "c"});
 }
 
+TEST_CASE("the error about a key in flight names the call that the program has made") {
+  Inbox inbox(3);
+  const auto list = calls({"a"});
+  list->open("allreduce", {});
+  inbox.submit(list);
+  CHECK_THROWS_WITH(inbox.submit(calls({"a"})),
+                    "key 'a' is already in flight on rank 3: its allreduce is not done; wait for "
+                    "that call before the key's next call");
+}
+
 TEST_CASE("a released key may be used again") {
   Inbox inbox(3);
   inbox.submit(calls({"a"}));

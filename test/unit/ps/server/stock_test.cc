@@ -94,6 +94,33 @@ TEST_CASE("a piece without an update yet is restored with the optimizer's initia
   CHECK(velocity == Floats{-1, -2, 0, 0});
 }
 
+TEST_CASE("a piece with a state of an earlier optimizer is restored with the initial state") {
+  const Folder folder;
+  const Optimizer adam{"adam", {}};
+  for (const int rank : {0, 1}) {
+    Keeper keeper(folder.path(), {.job = 7, .rank = rank, .servers = 2, .workers = 1});
+    const PieceName piece{"w", static_cast<std::uint32_t>(rank), 2};
+    keeper.say(0, Kind::init, {1, 2}, piece, 4);
+    keeper.receive(0, SetOptimizer{.optimizer = momentum});
+    if (rank == 1) keeper.receive(0, SetOptimizer{.optimizer = adam});
+    keeper.say(0, Kind::push, {1, 2}, piece, 4);
+  }
+  const Stock stock = Stock::read(folder.path());
+  CHECK(stock.optimizer() == adam);
+  const auto pieces = stock.pieces_on(0, {{{"w", {{0}, 1}}}});
+  REQUIRE(pieces.size() == 1);
+  REQUIRE(pieces[0].content.state);
+  const auto& slots = pieces[0].content.state->slots;
+  REQUIRE(slots.size() == 2);
+  for (const auto& slot : slots) {
+    Floats mean(4);
+    REQUIRE(slot.size() == 16);
+    std::memcpy(mean.data(), slot.data(), 16);
+    CHECK((mean[0] == 0 && mean[1] == 0));
+    CHECK((mean[2] != 0 && mean[3] != 0));
+  }
+}
+
 TEST_CASE("a key of which only some pieces are there is not restored, and all others are") {
   const Folder folder;
   for (const int rank : {0, 1}) {
