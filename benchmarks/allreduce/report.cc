@@ -159,7 +159,7 @@ nlohmann::ordered_json object_of(const Row& row, const Setup& setup) {
 std::string cell(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();
-  const auto text = value.get<std::string>();
+  auto text = value.get<std::string>();
   if (text.find_first_of(",\"") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);

@@ -220,8 +220,8 @@ std::string what_is_wrong(const Settings& s, int ranks) {
   std::string wrong = what_is_wrong_with_sizes(s);
   if (!wrong.empty()) return wrong;
   if (!(s.seconds > 0)) return "--seconds takes a time above 0";
-  const std::string of_operations = what_is_wrong_with_operations(s, ranks);
-  if (!of_operations.empty()) return of_operations;
+  wrong = what_is_wrong_with_operations(s, ranks);
+  if (!wrong.empty()) return wrong;
   if (s.root >= ranks) return "--root is not among the ranks 0 to " + std::to_string(ranks - 1);
   if (s.runs("persistent") && s.ops != std::vector{Operation::allreduce}) {
     return "--impl persistent measures an allreduce; leave the other operations out of --op";

@@ -168,6 +168,7 @@ std::vector<std::string> describe_mpi() {
 std::vector<int> number_hosts(const std::vector<std::string>& identity_of_rank) {
   std::map<std::string, int> numbers;
   std::vector<int> hosts;
+  hosts.reserve(identity_of_rank.size());
   for (const std::string& identity : identity_of_rank) {
     hosts.push_back(numbers.try_emplace(identity, static_cast<int>(numbers.size())).first->second);
   }

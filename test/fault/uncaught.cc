@@ -9,6 +9,7 @@
 // late       the ranks disagree, rank 0 ends at once, and the others look for their error only when
 //            they know that it has ended; each prints what it got
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -25,9 +26,10 @@ namespace {
 std::atomic<bool> rank_0_is_lost{false};
 
 Pending disagree(KVStore& store, std::vector<float>& values) {
-  values.resize(static_cast<std::size_t>(4 + store.rank()));
-  return store.pushpull("g", Tensor(values.data(), {4 + store.rank()}, DType::f32),
-                        Tensor(values.data(), {4 + store.rank()}, DType::f32));
+  const std::int64_t count = std::int64_t{4} + store.rank();
+  values.resize(static_cast<std::size_t>(count));
+  const Tensor tensor(values.data(), {count}, DType::f32);
+  return store.pushpull("g", tensor, tensor);
 }
 
 void look_late(KVStore& store) {
