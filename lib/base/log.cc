@@ -60,11 +60,12 @@ class Outlet : public spdlog::sinks::sink {
     take_ = std::move(take);
     taken_in_ = take_ ? ::getpid() : 0;
   }
+  bool has_taker() const { return taken_in_ == ::getpid(); }
 
  private:
   /// In a forked child a thread that does not exist there may hold the mutex.
   bool is_taken(const spdlog::details::log_msg& event) TUTTI_EXCLUDES(mutex_) {
-    if (taken_in_ != ::getpid()) return false;
+    if (!has_taker()) return false;
     const std::string text = printable({event.payload.data(), event.payload.size()});
     const Lock lock(mutex_);
     return take_ && take_({static_cast<LogLevel>(event.level), rank_, text});
@@ -103,6 +104,10 @@ std::span<const std::string_view> log_levels() {
   static constexpr std::string_view known[] = {"off",  "critical", "error", "warning",
                                                "info", "debug",    "trace"};
   return known;
+}
+
+bool has_log_taker() {
+  return outlet()->has_taker();
 }
 
 bool set_log_level(std::string_view level) {

@@ -16,6 +16,9 @@ std::span<const std::string_view> log_levels();
 /// Returns false if there is no such level.
 bool set_log_level(std::string_view level);
 
+/// Whether lines go to a taker of the program's (`tutti::set_log_taker`), which may keep them.
+bool has_log_taker();
+
 /// Puts "[rank N]" in front of every line from now on.
 void set_log_rank(int rank);
 

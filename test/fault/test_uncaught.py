@@ -47,6 +47,11 @@ class Uncaught(unittest.TestCase):
         self.assertTrue(job.lines("^the program's own handler$"), job)
         self.assertEqual((job.code, job.lines("does not catch")), (9, []), job)
 
+    def test_a_program_that_takes_log_lines_and_sigabrt_gets_both(self):
+        job = Job([*mpirun(2), UNCAUGHT, "handled"])
+        self.assertTrue(job.lines("^tutti: the program ends, because it does not catch this error: "), job)
+        self.assertEqual(job.code, 8, job)
+
     def test_another_exception_is_told_as_always(self):
         job = Job([*mpirun(1), UNCAUGHT, "other"])
         self.assertTrue(job.lines("terminate called after throwing an instance of 'std::runtime_error'"), job)

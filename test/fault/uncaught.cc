@@ -4,11 +4,13 @@
 //
 // mismatch   the ranks disagree, and every rank gets tutti's error
 // own        so, but the program has a terminate handler of its own
+// handled    so, but the program takes the log's lines, and handles SIGABRT: it exits with 8
 // other      an exception that is none of tutti's
 // exit       no exception; every rank exits with status 3 and leaves its store open
 // late       the ranks disagree, rank 0 ends at once, and the others look for their error only when
 //            they know that it has ended; each prints what it got
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +76,10 @@ int main(int /*argc*/, char** argv) {
       std::fputs("the program's own handler\n", stderr);
       std::_Exit(9);
     });
+  }
+  if (how == "handled") {
+    set_log_taker([](const LogLine&) { return true; });
+    std::signal(SIGABRT, [](int) { std::_Exit(8); });
   }
   const auto store = KVStore::create("dist_sync_mpi");
   if (how == "other") throw std::runtime_error("none of tutti's");
