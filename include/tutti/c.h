@@ -281,7 +281,7 @@ TUTTI_EXPORT int tutti_store_allreduce(tutti_store* store, size_t count, const t
 /* Settles the arguments of a pushpull that the program will make again and again by
  * `tutti_bound_start` or `tutti_bound_run`. Not collective: it checks the arguments, and submits
  * nothing. TUTTI_INVALID_ARGUMENT and TUTTI_UNSUPPORTED as with a pushpull of the same arguments,
- * and TUTTI_DUPLICATE_KEY for a key that stands twice in `keys`.
+ * and with `dist_sync_mpi` TUTTI_DUPLICATE_KEY for a key that stands twice in `keys`.
  *
  * The binding keeps the tensors, so their handles may be destroyed. Memory of the caller must live
  * until the binding is destroyed and its last call is done. */

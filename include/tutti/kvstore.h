@@ -252,7 +252,8 @@ class TUTTI_EXPORT KVStore {
   ///
   /// Not collective, and does not block: it checks the arguments, and submits nothing. It throws
   /// the errors of pushpull that depend on the arguments alone. Each start throws the others, such
-  /// as `duplicate_key`, or that the store cannot use the GPU of a tensor.
+  /// as `duplicate_key`, or that the store cannot use the GPU of a tensor. As with any call, the
+  /// first key decides whether the store's keys are numbers or strings.
   Bound bind(const Key& key, const Values& ins, const Values& outs, CallOptions options = {});
   Bound bind(const std::vector<Key>& keys, const std::vector<Values>& ins,
              const std::vector<Values>& outs, CallOptions options = {});

@@ -134,8 +134,8 @@ struct TUTTI_EXPORT Options {
   /// KiB between nodes. `TUTTI_PART_BYTES`.
   std::optional<std::size_t> part_bytes;
   /// [agreed] A large tensor moves through shared memory in chunks, and the ranks of a node share
-  /// the sum of a chunk: each of them sums a slice of this many bytes. 0: the store chooses.
-  /// `TUTTI_SLICE_BYTES`.
+  /// the sum of a chunk: each of them sums a slice of this many bytes. Two ranks that are alone on
+  /// one machine sum slices of 128 KiB at most. 0: the store chooses. `TUTTI_SLICE_BYTES`.
   std::size_t slice_bytes = 0;
 };
 

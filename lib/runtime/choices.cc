@@ -39,8 +39,11 @@ std::vector<Choice> choices_of(const topology::Topology& topology,
         {"small sums", tuning.sums_together ? "by whoever runs" : "by every rank", ranks});
   }
   if (tuning.half_bytes > 0) {
-    choices.push_back(
-        {"sums by halves", fmt::format("from {} on", base::bytes_text(tuning.halves_from)), ranks});
+    choices.push_back({"sums by halves",
+                       tuning.sums_together
+                           ? fmt::format("above {}", base::bytes_text(tuning.eager_bytes))
+                           : fmt::format("from {} on", base::bytes_text(tuning.halves_from)),
+                       ranks});
   }
   if (!options.fusion_bytes) {
     choices.push_back({"fusion threshold", base::bytes_text(protocol.host.fusion_bytes), nodes});

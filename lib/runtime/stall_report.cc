@@ -32,7 +32,7 @@ void Executor::report_stall() {
 
 bool Executor::may_leave_it_to_rank_0() const {
   const bool is_planned = !running_.empty() || depart_ || !peers_.messenger().empty();
-  return !is_planned && stall_interval_ < 4 * stall_time_;
+  return !is_planned && (place_.rank == 0 || stall_interval_ < 4 * stall_time_);
 }
 
 std::string Executor::wait_text() const {

@@ -79,8 +79,9 @@ class Bound(Contract):
             self.refused(kind, ["bound pushpull of", text], lambda *arguments: kv.bind(*arguments) and None, *arguments)
         bound = kv.bind("w", array)
         self.refused(tutti.InvalidArgumentError, ["7", "'w'"], lambda: kv.bind(7, array) and None)
-        # Each start looks for the GPU.
-        self.refused(tutti.UnsupportedError, ["'w'", "gpu(0)"], kv.bind("w", on_gpu(array), on_gpu(array)).start)
+        # A build without CUDA refuses it at once. Otherwise each start looks for the GPU.
+        self.refused(tutti.UnsupportedError, ["'w'", "gpu(0)"],
+                     lambda: kv.bind("w", on_gpu(array), on_gpu(array)).start())
         self.assertEqual(kv.counters().tensors_reduced, 0)
         bound.run()
         self.assertEqual(kv.counters().tensors_reduced, 1)
