@@ -44,7 +44,8 @@ std::uint64_t Race::wrong(const Buffers& buffers) const {
   }
 }
 
-/// Of an allgather or an all_to_all: the result has a share from each rank.
+/// Counts the wrong elements of an allgather or an all_to_all, whose result has a share from each
+/// rank.
 std::uint64_t Race::wrong_in_shares(const Buffers& buffers) const {
   const auto ranks = static_cast<std::size_t>(world_.size());
   const std::size_t share = buffers.out_count / ranks;

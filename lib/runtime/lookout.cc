@@ -11,8 +11,8 @@
 namespace tutti::runtime {
 namespace {
 
-/// How long a rank waits to learn why another one gave up. What that rank said may have to pass
-/// through a third rank, and on a busy machine a rank may get no processor for most of a second.
+/// A rank waits so long to learn why another one gave up. The reason may have to pass through a
+/// third rank, and on a busy machine a rank may get no processor for most of a second.
 constexpr auto farewell = std::chrono::seconds(2);
 
 }  // namespace
