@@ -28,8 +28,8 @@ double work_of(const Model& model) {
   return work;
 }
 
-/// Simulates the link of the bound. Of the layers whose gradients are ready, it carries the first
-/// one, and it turns to a more urgent one at once. Time passes in small steps.
+/// Simulates the link of the bound. The link carries the first layer whose gradients are ready, and
+/// turns to a more urgent layer at once. Time passes in small steps.
 double simulate(const std::vector<LayerCost>& layers, double seconds_per_byte, double tick) {
   std::vector<double> ready(layers.size());
   double now = 0;

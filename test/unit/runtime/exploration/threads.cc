@@ -170,7 +170,7 @@ bool Threads::may_run(const Thread& thread) const {
   return false;
 }
 
-/// Of the threads that do so, only the first one wakes next.
+/// Whether this thread sleeps and wakes next: only the first of the sleeping threads does.
 bool Threads::sleeps_a_little(const Thread& thread) const {
   return thread.mode == Mode::sleeps && thread.until < state_.now + search_.too_long &&
          std::none_of(std::begin(state_.threads), std::end(state_.threads),
