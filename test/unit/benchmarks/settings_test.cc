@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 using namespace tutti;
-using bench::Case;
 using bench::Operation;
 using bench::Places;
 using bench::Settings;

@@ -92,8 +92,11 @@ TEST_CASE("ranks as threads send to each other while they sum, in an order of th
 
 TEST_CASE("memory for tensors between two ranks is counted once they use it") {
   with_sessions(2, {}, [&](Session& session) {
-    const std::uint64_t before = session.counters().buffer_bytes;
     std::vector<float> data(10);
+    sum(session, "first", data).wait();
+    const std::uint64_t before = session.counters().buffer_bytes;
+    // Otherwise the elements could arrive before the receiver reads its counters.
+    sum(session, "second", data).wait();
     const Pending call = session.rank() == 0 ? session.send(over(data), 1, 0)
                                              : session.receive(over(data), 0, 0, nullptr);
     call.wait();
