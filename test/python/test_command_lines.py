@@ -152,6 +152,13 @@ class CommandLines(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stdout)
             self.assertIn(said, done.stdout)
 
+    def test_profile_asks_for_perf_before_it_builds_anything(self):
+        done = subprocess.run([sys.executable, str(ROOT / "scripts/profile")], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60, check=False, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "PATH": self.folder})
+        self.assertEqual((done.returncode, done.stdout),
+                         (1, "profile: there is no perf in PATH; Debian: apt-get install linux-perf\n"))
+
     def test_every_program_of_the_tree_is_in_the_table(self):
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-s"], text=True, stdout=subprocess.PIPE,
                                 check=False)
