@@ -19,6 +19,8 @@ WHEELS = ROOT / ".cache/wheels"
 KEPT_WHEELS = 6
 #: pip as an environment gets it, in a folder for each Python.
 PIPS = ROOT / ".cache/pips"
+#: Debian 12's own pip knows no -C, and keeps only the last of several options of that kind.
+PIP = "pip >= 23.1"
 #: A wheel is made of these.
 SOURCES = ("bindings", "coordinator", "include", "lib", "scripts", "examples/command_line", "meson.build",
            "meson_options.txt", "pyproject.toml", "README.md", "LICENSE")
@@ -70,11 +72,12 @@ def packages_of(environment):
 
 def make_environment(place, *options, python=sys.executable):
     """An environment with pip. pip is unpacked once for a tree and a Python, which takes seconds; then it is copied."""
-    kept = PIPS / hashlib.sha256(f"{python} {said(python, '-VV')}".encode()).hexdigest()[:16]
+    kept = PIPS / hashlib.sha256(f"{python} {said(python, '-VV')} {PIP}".encode()).hexdigest()[:16]
     with alone_in(kept):
         if not (kept / "packages").exists():
             with tempfile.TemporaryDirectory(dir=kept) as draft:
                 said(python, "-m", "venv", draft, timeout=300)
+                said(pathlib.Path(draft, "bin/python"), "-m", "pip", "install", "--quiet", PIP, timeout=300)
                 packages_of(pathlib.Path(draft)).rename(kept / "packages")
     said(python, "-m", "venv", "--without-pip", *options, place)
     shutil.copytree(kept / "packages", packages_of(place), dirs_exist_ok=True)

@@ -128,7 +128,7 @@ class WithoutMpi(unittest.TestCase):
         status, text = self.configured()
         self.assertEqual(status, 1, text)
         self.assertRegex(text, r"ERROR: .*no MPI was found.*apt-get install libopenmpi-dev openmpi-bin.*"
-                               r"-Csetup-args=-Dmpi=disabled")
+                               r"--config-settings=setup-args=-Dmpi=disabled")
         status, text = self.configured("-Dmpi=disabled")
         self.assertEqual(status, 0, text)
 
