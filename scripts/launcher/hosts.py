@@ -15,6 +15,8 @@ from launcher.programs import must_find
 
 # How rsync says that files went away while it copied, such as a program's temporary ones.
 VANISHED = 24
+# ssh ends with this status if it has not started anything.
+SSH_FAILED = 255
 # Nobody is there to answer a question.
 SSH_OPTIONS = ["-oBatchMode=yes", "-oConnectTimeout=20"]
 # A copy belongs to the user who starts the job, and nobody else may write to it. The folder itself stays as it is.
@@ -83,7 +85,8 @@ def prepare(hosts, folder):
                              "makes, or one that is yours and that no other user may write to, such as one in your "
                              "home; what other users may have put there runs in the job")
         if code != 0:
-            raise UsageError(f"--sync-dst-dir {folder}: ssh to {host} failed with {code}", lines)
+            hint = f"; `ssh {host}` must log in without a password or a question" if code == SSH_FAILED else ""
+            raise UsageError(f"--sync-dst-dir {folder}: ssh to {host} failed with {code}{hint}", lines)
 
 
 def copy_to(hosts, folder):

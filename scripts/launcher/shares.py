@@ -15,5 +15,5 @@ class Shares:
         if not is_new or len(self.by_rank) < self.workers or not given:
             return None
         value = str(given[0]) if len(given) == 1 else f"{given[0]} to {given[-1]}"
-        return (f"OMP_NUM_THREADS is {value} for each worker, its share of its host's processors; set it, as in "
-                f"--env OMP_NUM_THREADS={given[-1]}, to choose another number")
+        return (f"OMP_NUM_THREADS is {value} for each worker, its share of its host's processors; "
+                "--env OMP_NUM_THREADS=N chooses another number")

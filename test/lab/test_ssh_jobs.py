@@ -192,7 +192,8 @@ class Refused(Jobs):
         self.assert_hosts_are_idle()
         code, _, err = self.train("-n", 2, "--sync-dst-dir", self.folder / "job")
         self.assertEqual(code, 2, err)
-        self.assertRegex(err, "ssh to nowhere failed with 255\n.*nowhere")
+        self.assertRegex(err, "ssh to nowhere failed with 255; `ssh nowhere` must log in without a password or a "
+                              "question\n.*nowhere")
 
     def test_an_empty_host_file_is_refused(self):
         self.write_hosts([])
