@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that Python tests every promise of dist_sync_mpi that a C++ test makes through the public interface.
+"""Checks that the tables of test/python/package_translation.py have all that the headers of C++ offer to a program.
 
     contract.py [ROOT]
 
-The names of the C++ tests are sentences, and the methods of test/python/contract_*.py are named after them. Python may
-have further tests. For C, test/unit/bindings tests that each function passes on its arguments and results.
+C++ tests what a store promises. Of C and Python only the translation is tested: each call passes on its arguments, and
+returns all results. For C, test/unit/bindings compares its table with the header tutti/c.h by itself.
 """
+import ast
 import pathlib
 import re
 import sys
@@ -13,74 +14,84 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import root_given
 
-#: C++ tests with a store that test no promise to a program, and why.
-DEEPER = {
-    "allocation_test.cc": "counts what the library takes from the heap, beside which both bindings take more",
-    "bits_test.cc": "drives batches, parts and slices below the interface, which is the same from every language",
-    "deviations_test.cc": "drives replay",
-    "device_test.cc": "drives copies and chunks below the interface; the bindings pass device and stream on",
-    "group_costs_test.cc": "measures the library's threads and memory",
-    "idle_test.cc": "measures the library's threads; the bindings have none but for callbacks",
-    "leaving_test.cc": "holds messages up below MPI",
-    "peer_stores_test.cc": "drives what stores share below the interface",
-    "thresholds_test.cc": "drives every threshold of the engine",
-}
+TABLES = "test/python/package_translation.py"
 
-#: {sentence: the reason why Python has no test of it}.
-EXEMPT = {
-    "a group of one rank records no timeline and says so when one is asked for": "the library logs it when it creates",
-    "a forked child that drops the store lets go of nothing that its parent's threads use":
-        "the library leaves its own memory as it is; the bindings only drop the store",
-    "a key takes the memory that its contract says": "the library keeps it, whoever named the key",
-    "a closed store gives the memory of its keys back": "the library gives it back, whoever named the key",
-    "a deleter may take a lock that a thread holds while it waits for another call":
-        "finalizers run in whichever thread drops an array, and that may be the one that holds the lock",
-    "memory whose owner only notes it is given back though the communication thread is busy":
-        "the binding's own deleter is one of these, which package_ranks.py tests",
+#: {a name of C++ that Python does not have: why}.
+NOT_IN_PYTHON = {
+    "create": "tutti.create makes a store; the table OPTIONS tests what it passes on",
+    "allreduce_for": "the binding calls it for allreduce, so that a signal's handler can run",
+    "wait_for": "wait has a timeout",
+    "run_for": "the binding calls it for run, so that a signal's handler can run",
 }
 
 
-def cpp_sentences(folder):
-    """Returns {sentence: its file} for the C++ tests that use a store."""
-    found = {}
-    for path in sorted(folder.glob("*_test.cc")):
-        text = path.read_text()
-        if '#include "store_fixture.h"' in text and path.name not in DEEPER:
-            for literals in re.findall(r"^TEST_CASE\(\s*((?:\"[^\"]*\"\s*)+)\)", text, re.MULTILINE):
-                found["".join(re.findall(r'"([^"]*)"', literals))] = path.name
-    return found
+def body_of(header, name, end):
+    """What a header declares of a type for its users, without comments."""
+    text = re.sub(r"//.*", "", header.read_text())
+    return re.search(rf"^(?:class|struct|enum class) (?:TUTTI_EXPORT )?{name}\b[^{{;]*{{(.*?){end}", text,
+                     re.MULTILINE | re.DOTALL)[1]
 
 
-def python_names(folder):
-    texts = (path.read_text() for path in sorted(folder.glob("contract_*.py")))
-    return {name for text in texts for name in re.findall(r"^    def (test_\w+)\(", text, re.MULTILINE)}
+def methods_of(header, name):
+    found = re.findall(r"^ +(?:\w[\w:<>&]* )+(\w+)\(", body_of(header, name, r"^ private:"), re.MULTILINE)
+    return [method for method in dict.fromkeys(found) if method not in (name, *NOT_IN_PYTHON)]
 
 
-def method_named(sentence):
-    """The name of the Python test for a sentence: rank's -> ranks, 1 % -> 1."""
-    return "test_" + re.sub(r"\W+", "_", sentence.lower().replace("'", "")).strip("_")
+def fields_of(header, name):
+    return re.findall(r"^ +[\w:<>]+ (\w+)(?:\{[^}]*\}| = [^;]*)?;", body_of(header, name, r"^};"), re.MULTILINE)
+
+
+def values_of(header, name):
+    return re.findall(r"(\w+)(?: = \d+)?\s*(?:,|$)", body_of(header, name, "}").strip())
+
+
+def names_in(node):
+    """The keys of a dict, or the elements of a tuple."""
+    parts = node.keys if isinstance(node, ast.Dict) else node.elts
+    return [part.value for part in parts if isinstance(part, ast.Constant)]
+
+
+def tables_of(source):
+    """{name: its entries} of the tables, and of classes whose tests are named after methods."""
+    tables = {}
+    for node in ast.parse(source.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Dict, ast.Tuple)):
+            tables[node.targets[0].id] = names_in(node.value)
+        if isinstance(node, ast.FunctionDef) and isinstance(node.body[-1], ast.Return):
+            if isinstance(node.body[-1].value, ast.Dict):
+                tables[node.name] = names_in(node.body[-1].value)
+        if isinstance(node, ast.ClassDef):
+            tables[node.name] = [each.name.removeprefix("test_") for each in node.body
+                                 if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")]
+    return tables
 
 
 def problems_of(root):
-    sentences = cpp_sentences(root / "test/mpi")
-    if not sentences:
-        yield "test/mpi: no test of the contract is there"
-    told = python_names(root / "test/python")
-    for sentence, file in sentences.items():
-        is_told = method_named(sentence) in told
-        if is_told == (sentence in EXEMPT):
-            wrong = "is tested and exempt" if is_told else "no test of test/python/contract_*.py says so"
-            yield f"test/mpi/{file}: \"{sentence}\": {wrong}"
-    for sentence in EXEMPT.keys() - sentences.keys():
-        yield f"scripts/checks/contract.py: exempt, and no C++ test says so: \"{sentence}\""
-    for name in sorted(DEEPER):
-        if not (root / "test/mpi" / name).exists():
-            yield f"scripts/checks/contract.py: test/mpi/{name} is not there"
+    headers, tables = root / "include/tutti", tables_of(root / TABLES)
+    offered = {
+        ("methods", "PROPERTIES"): methods_of(headers / "kvstore.h", "KVStore"),
+        ("Pendings",): methods_of(headers / "pending.h", "Pending"),
+        ("Bounds",): methods_of(headers / "bound.h", "Bound"),
+        ("OPTIONS",): fields_of(headers / "options.h", "Options"),
+        ("COUNTERS",): fields_of(headers / "counters.h", "Counters"),
+        ("ERRORS",): values_of(headers / "error.h", "ErrorCode"),
+        ("DTYPES",): values_of(headers / "tensor.h", "DType"),
+        ("OPS",): values_of(headers / "reduce_op.h", "ReduceOp"),
+    }
+    for names, words in offered.items():
+        listed = {word for name in names for word in tables.get(name, ())}
+        if not words:
+            yield f"{TABLES}: the headers have nothing for {names[0]}"
+        for word in words:
+            if word not in listed:
+                yield f"{TABLES}: {' and '.join(names)} lack {word!r}, which the headers of C++ have"
+    if tables.get("COUNTERS", []) != offered["COUNTERS",]:
+        yield f"{TABLES}: COUNTERS are not in the order of include/tutti/counters.h"
 
 
 def main():
     problems = list(problems_of(root_given(__doc__)))
-    print("\n".join(problems) or "Python tests every promise that C++ does")
+    print("\n".join(problems) or "Python's tables have all that the headers of C++ offer")
     return 1 if problems else 0
 
 

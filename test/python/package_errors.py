@@ -52,6 +52,9 @@ class Errors(Ranks):
         self.kv.pushpull(np.str_("numpy's"), array, None, np.int8(3)).wait(np.float32(PATIENCE))
         self.assertTrue(wait(1e300))
 
+    def test_a_key_that_is_not_utf_8_is_refused_by_python(self):
+        self.refused(UnicodeError, "surrogates", self.kv.pushpull, "not UTF-8: \udcff", self.mine())
+
     def test_a_key_twice_in_flight_raises_duplicate_key(self):
         with self.assertRaisesRegex(tutti.DuplicateKeyError, "twice") as raised:
             self.kv.pushpull(["twice", "twice"], [self.mine(), self.mine()])

@@ -1,4 +1,5 @@
-"""The fixture of those package_*.py that every rank of an MPI job runs: a store over all ranks."""
+"""The fixture of those package_*.py that every rank of an MPI job runs: a store over all ranks, and odd arrays."""
+import ctypes
 import os
 import signal
 import threading
@@ -10,6 +11,12 @@ import numpy as np
 import tutti
 
 PATIENCE = 60
+
+
+def make_store(**options):
+    """Creates a store. If a test fails on one rank, the other ranks may wait for it and then fail, too."""
+    patience = {"key_timeout": PATIENCE, "create_timeout": PATIENCE}
+    return tutti.create("dist_sync_mpi", **{**patience, "log_level": "error", **options})
 
 
 def until(condition):
@@ -77,7 +84,7 @@ class Ranks(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.kv = tutti.create("dist_sync_mpi", key_timeout=PATIENCE, log_level="error", **cls.OPTIONS)
+        cls.kv = make_store(**cls.OPTIONS)
         cls.addClassCleanup(cls.kv.close)
         cls.rank, cls.size = cls.kv.rank, cls.kv.num_workers
         cls.last = cls.size - 1
@@ -98,3 +105,35 @@ class Foreign:
 
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
+
+
+class Patched(Foreign):
+    """A numpy array whose DLPack tensor is changed at these bytes, so that it describes an array that numpy cannot
+    have.
+    """
+
+    def __init__(self, array, changes, device=(1, 0)):
+        super().__init__(array)
+        self.changes = changes
+        self.device = device
+
+    def __dlpack__(self, **_):
+        capsule = self.array.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        for at, byte in self.changes.items():
+            ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + at).value = byte
+        return capsule
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+def on_gpu(array):
+    """The array as if it were on the first GPU. Its memory is in fact the host's."""
+    return Patched(array, {8: 2}, (2, 0))
+
+
+def as_bfloat16(array):
+    """An array of uint16 as one of bfloat16, which numpy does not have."""
+    return Patched(array, {20: 4})

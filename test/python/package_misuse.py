@@ -5,6 +5,7 @@ all of it.
 
 Run by the Python that the package is installed for.
 """
+import asyncio
 import gc
 import mmap
 import multiprocessing
@@ -103,6 +104,27 @@ def leave_a_callback(pending):
     except tutti.UnsupportedError:
         del callback
     os._exit(0 if seen() is None else 2)
+
+
+async def awaiting(pending):
+    await pending
+
+
+def count_calls_that_go(calls):
+    """Ends this forked child. Its status is the number of the calls that do not say that it is one."""
+    wrong = 100
+    try:
+        wrong = sum(not is_refused_in_child(call) for call in calls)
+    finally:
+        os._exit(wrong)
+
+
+def is_refused_in_child(call):
+    try:
+        call()
+    except tutti.UnsupportedError as error:
+        return "fork" in str(error)
+    return False
 
 
 class InFlight(Ranks):
@@ -205,6 +227,24 @@ class InFlight(Ranks):
             child.join(PATIENCE)
             self.assertEqual(child.exitcode, 0)
         self.misuse("called back", submit, attempt)
+
+    def test_every_way_to_wait_is_refused_in_a_forked_child_even_after_it_closed_the_store(self):
+        pendings = []
+
+        def submit(key):
+            pendings.append(self.kv.pushpull(key, self.mine()))
+            return pendings[-1]
+
+        def attempt():
+            pending, = pendings
+            waits = [pending.wait, lambda: pending.wait(0), pending.result, lambda: pending.then(print),
+                     lambda: asyncio.run(awaiting(pending))]
+            calls = [*waits, lambda: self.kv.close() or pending.wait(), *waits]
+            child = multiprocessing.get_context("fork").Process(target=count_calls_that_go, args=(calls,))
+            child.start()
+            child.join(PATIENCE)
+            self.assertEqual(child.exitcode, 0)
+        self.misuse("waited for in a child", submit, attempt)
 
     def test_the_same_call_again_in_flight_is_refused_and_the_first_goes_on(self):
         array = self.mine()

@@ -15,7 +15,7 @@ import weakref
 import numpy as np
 
 import tutti
-from package_fixture import PATIENCE, Ranks, until
+from package_fixture import PATIENCE, Ranks, make_store, until
 
 
 class Exchange(Ranks):
@@ -75,6 +75,32 @@ class Exchange(Ranks):
         np.testing.assert_array_equal(shard, self.size * np.arange(begin, end))
         self.kv.allgather("halves", shard, whole).wait()
         np.testing.assert_array_equal(whole, self.size * np.arange(10))
+
+    def test_a_rank_that_knows_its_own_row_alone_passes_it_and_the_rows_are_gathered(self):
+        counts = [[(3 * sender + receiver) % 5 for receiver in range(self.size)] for sender in range(self.size)]
+        mine = [np.full(count, 10 * self.rank + to) for to, count in enumerate(counts[self.rank])]
+        expected = [np.full(row[self.rank], 10 * sender + self.rank) for sender, row in enumerate(counts)]
+        for turn in range(3):
+            outs = np.zeros(sum(len(share) for share in expected), int)
+            self.kv.all_to_all(f"rows {turn % 2}", np.concatenate(mine), outs, counts[self.rank]).wait()
+            np.testing.assert_array_equal(outs, np.concatenate(expected))
+
+    def test_allreduce_returns_when_the_sum_is_there(self):
+        for _ in range(20):
+            array = self.mine(1000)
+            self.assertIsNone(self.kv.allreduce("allreduce", array))
+            np.testing.assert_array_equal(array, np.full(1000, self.total))
+
+    def test_send_and_recv_pass_an_array_on_around_a_ring(self):
+        if self.size == 1:
+            self.skipTest("alone there is nobody to send to")
+        theirs = np.zeros(4, np.float32)
+        sent = self.kv.send(self.mine(), (self.rank + 1) % self.size, tag=3)
+        received = self.kv.recv(theirs, tag=3)
+        received.wait()
+        sent.wait()
+        self.assertEqual(received.source, (self.rank - 1) % self.size)
+        np.testing.assert_array_equal(theirs, np.full(4, received.source + 1))
 
     def test_an_allocated_array_is_exchanged_like_any_other_and_outlives_its_name(self):
         array = self.kv.allocate((2, 3), "float64")
@@ -137,6 +163,16 @@ class Groups(Ranks):
 
 
 class Memory(Ranks):
+    def test_allocated_arrays_are_counted_while_they_live(self):
+        with make_store() as kv:
+            page = 4096
+            kept, large = kv.allocate(1, "uint8"), kv.allocate(5000)
+            self.assertEqual(kv.counters().allocated_bytes, 6 * page)
+            del large
+            self.assertEqual(kv.counters().allocated_bytes, page)
+            del kept
+            self.assertEqual(kv.counters()[-2:], (0, 6 * page))
+
     def test_an_array_is_kept_until_its_call_is_done_and_no_longer(self):
         array = self.mine(1000)
         seen = weakref.ref(array)

@@ -8,8 +8,8 @@ import sys
 from installed import HERE, ROOT, Installed, said
 from launching import LAUNCH, LOCAL, MPI, LaunchCase
 
-#: package_*.py that every rank of a job runs.
-PROGRAMS = ("ranks", "arrays", "errors", "waits", "objects", "values", "misuse", "logs")
+#: package_*.py that every rank of a job runs, beside package_ranks.py.
+PROGRAMS = ("arrays", "errors", "waits", "stalls", "bound", "deleters", "objects", "values", "misuse", "logs")
 
 
 class Promises:
@@ -19,7 +19,12 @@ class Promises:
     def on_ranks(self, count, *words, timeout=60):
         return super().on_ranks(count, *words, timeout=timeout * self.SLOWER)
 
-    def test_what_it_promises_to_the_ranks_of_a_job(self):
+    def test_what_it_promises_first_to_the_ranks_of_a_job(self):
+        for count in self.COUNTS:
+            with self.subTest(ranks=count):
+                self.on_ranks(count, HERE / "package_ranks.py", timeout=120)
+
+    def test_what_else_it_promises_to_the_ranks_of_a_job(self):
         self.pip("install", "ml_dtypes")
         for count in self.COUNTS:
             for program in PROGRAMS:
@@ -30,14 +35,6 @@ class Promises:
         for count in self.COUNTS:
             with self.subTest(ranks=count):
                 self.on_ranks(count, HERE / "package_flat.py", 20, 10_000, timeout=120)
-
-    def test_the_contract_of_dist_sync_mpi(self):
-        for count in self.COUNTS:
-            with self.subTest(ranks=count):
-                text = self.on_ranks(count, HERE / "contract.py", timeout=180)
-                # A store with an interface that does not exist is refused by tutti alone. Open MPI's pages about it,
-                # one from each rank, crashed mpirun once.
-                self.assertNotIn("btl_tcp_if_include", text)
 
 
 class MorePromises(Promises):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python package as its users get it: by pip into a fresh environment, then examples and promises.
 
-    test_package.py BUILD_TYPE TUTTI_SERVER [smoke|slow|sanitized]
+    test_package.py BUILD_TYPE TUTTI_SERVER RECORDING_LIBRARY [smoke|slow|sanitized]
 
 smoke: only what takes seconds. slow: only what takes long or much memory. sanitized: the package and the library within
 it are built for the address sanitizer, and whatever can run so is tried again; the rest is named, with why.
@@ -23,9 +23,10 @@ from installed import COMPILER_CACHE, HERE, ROOT, Installed, python_with, said, 
 from promised import Learning, MorePromises, Promises
 
 KIND = sys.argv.pop() if sys.argv[-1] in ("smoke", "slow", "sanitized") else ""
-SMOKE = ("test_what_it_promises_to_a_process_alone", "test_the_contract_of_dist_sync_mpi",
-         "test_the_commands_that_it_brings")
+SMOKE = ("test_what_it_promises_to_a_process_alone", "test_what_it_passes_on_and_what_it_returns",
+         "test_what_it_promises_first_to_the_ranks_of_a_job", "test_the_commands_that_it_brings")
 # Tests run in other folders.
+RECORDING = pathlib.Path(sys.argv.pop()).resolve()
 MorePromises.server = pathlib.Path(sys.argv.pop()).resolve()
 Installed.build_type = sys.argv.pop()
 
@@ -79,6 +80,9 @@ class Package(MorePromises, Learning):
 
     def test_what_it_says_where_mpi_is_missing_or_another(self):
         said(self.python, HERE / "package_mpi.py", cwd=self.top, timeout=180)
+
+    def test_what_it_passes_on_and_what_it_returns(self):
+        said(self.python, HERE / "package_translation.py", RECORDING, cwd=self.top)
 
     def test_the_commands_that_it_brings(self):
         env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
@@ -259,6 +263,7 @@ class Sanitized(MorePromises, Learning):
         "jax": "jax's own library is not built for the sanitizer, and large",
         "torch": "torch's own library is not built for the sanitizer, and large",
         "types": "asks a type checker, which runs nothing",
+        "translation": "its store that writes down its calls is not built for the sanitizer",
         "large": "takes 16 GiB, of which the sanitizer would keep what is freed",
     }
     OPTIONS = "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1"

@@ -307,7 +307,7 @@ void add_answers(Table& table) {
   table["tutti_store_num_workers"] = {"3", number(tutti_store_num_workers)};
   table["tutti_store_local_rank"] = {"0", number(tutti_store_local_rank)};
   table["tutti_store_local_size"] = {"2", number(tutti_store_local_size)};
-  table["tutti_store_nodes"] = {"2", number(tutti_store_nodes)};
+  table["tutti_store_nodes"] = {"5", number(tutti_store_nodes)};
   table["tutti_store_type"] = {
       "recording", [](Scene& scene) { return std::string(tutti_store_type(&scene.store)); }};
   table["tutti_store_counters"] = {
@@ -402,13 +402,6 @@ void add_tensors(Table& table) {
       }};
 }
 
-/// Remembers the stream that it was given.
-struct Ordering : base::StreamOrder {
-  void check(DeviceStream) const override {}
-  void hold_back(DeviceStream stream) const override { held = stream.handle(); }
-  mutable CUstream_st* held = nullptr;
-};
-
 void add_outcomes(Table& table) {
   table["tutti_pending_wait"] = {"mismatch 'they differ' of 7 1 2", [](Scene& scene) {
                                    const Open open(scene);
@@ -433,7 +426,7 @@ void add_outcomes(Table& table) {
       }};
   table["tutti_pending_wait_on"] = {
       "0 true", [](Scene& scene) {
-        const auto order = std::make_shared<Ordering>();
+        const auto order = std::make_shared<RecordingOrder>();
         const Open open(scene, order);
         open.completion->issue();
         int stream = 0;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/completion.h"
 #include "base/own_tensor.h"
 
 using namespace tutti;
@@ -36,7 +35,7 @@ RecordingStore::RecordingStore()
                .size = 3,
                .local_rank = 0,
                .local_size = 2,
-               .nodes = 2,
+               .nodes = 5,
                .methods = {Method::init, Method::push, Method::pull, Method::pushpull,
                            Method::broadcast, Method::reduce_scatter, Method::allgather,
                            Method::all_to_all, Method::row_sparse_pull, Method::set_optimizer,
@@ -47,6 +46,7 @@ RecordingStore::RecordingStore()
 void RecordingStore::hear(const std::string& what) {
   if (const auto failure = std::exchange(next_failure_, std::nullopt)) throw *failure;
   heard_ += (heard_.empty() ? "" : "; ") + what;
+  if (added_) heard_ += added_();
 }
 
 std::string RecordingStore::take_heard() {
@@ -55,7 +55,9 @@ std::string RecordingStore::take_heard() {
 
 std::string RecordingStore::describe(const Tensor& tensor) const {
   const auto it = names_.find(tensor.data());
-  return it == names_.end() ? "?" : it->second;
+  if (it != names_.end()) return it->second;
+  return fmt::format("{} {} on {}", tutti::name(tensor.dtype()), tensor.shape().describe(),
+                     tutti::name(tensor.device()));
 }
 
 std::string RecordingStore::describe(std::span<const Values> lists) const {
