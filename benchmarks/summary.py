@@ -12,7 +12,7 @@ from compare import summary  # pylint: disable=wrong-import-position
 def main():
     parser = Parser(description=__doc__.replace(" See --help.", ""))
     parser.add_argument("record", metavar="RECORD.json",
-                        help="a record of suite node, such as benchmarks/results/2026-11-23-node-epyc-run3.json")
+                        help="a record of suite node, such as benchmarks/results/2026-11-29-node-xeon.json")
     parser.add_argument("--chart", metavar="FILE.png",
                         help="also draw each peer's time divided by tutti's, into this file")
     given = parser.parse_args()

@@ -2,14 +2,20 @@
 #include <tutti/tutti.h>
 
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
-int main(int argc, char**) try {
-  if (argc > 1) {
-    std::fprintf(stderr, "hello takes no options: mpirun -n 4 hello\n");
-    return 2;
+int main(int argc, char** argv) try {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::printf("tutti %s\n", tutti::version());
+    return 0;
   }
   const auto kv = tutti::KVStore::create("dist_sync_mpi");
+  if (argc > 1) {
+    // All ranks find the same, and one says it.
+    if (kv->rank() == 0) std::fprintf(stderr, "hello takes no options: mpirun -n 4 hello\n");
+    return 2;
+  }
 
   // All ranks begin with rank 0's weights.
   std::vector<float> weight(4, kv->rank() == 0 ? 0.5F : 0.0F);

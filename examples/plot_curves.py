@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """Draws loss and accuracy of one training run or more, from the files that `train --json` writes."""
-import argparse
 import json
+import pathlib
 import sys
+
+# An installed copy has the module beside itself.
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "scripts"))
+from command_line import Parser
 
 COLOURS = ["#1f6fb4", "#d1495b", "#3a8f5c", "#8d5bb0", "#c98a1b", "#4a4a4a"]
 
@@ -53,7 +57,7 @@ def read(path):
 
 def parse():
     """(the runs, the file to draw)"""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser = Parser(description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN.json",
                         help="the first is drawn as a line, others as rings over it")
     parser.add_argument("--out", required=True, metavar="FILE.png")

@@ -23,6 +23,8 @@ class Arguments {
   explicit Arguments(nb::handle keys);
 
   const std::vector<Key>& keys() const { return keys_; }
+  /// The arrays behind all values.
+  const std::shared_ptr<HeldArrays>& arrays() const { return arrays_; }
   /// Throws the same errors as `to_tensor`, and TypeError unless keys and values are both single or
   /// both lists.
   std::vector<Values> values(nb::handle values, Access access, Elements elements = Elements::added);

@@ -84,6 +84,10 @@ bool is_numpy(nb::handle array) {
   return Py_TYPE(array.ptr()) == numpy_array();
 }
 
+bool is_of_numpys_subclass(nb::handle array) {
+  return PyObject_TypeCheck(array.ptr(), numpy_array()) != 0;
+}
+
 /// The capsule around an `ArrayInterface`.
 nb::object interface_of(nb::handle array) {
   static PyObject* const name = PyUnicode_InternFromString("__array_struct__");
@@ -95,7 +99,7 @@ nb::object interface_of(nb::handle array) {
 /// Whether this is one of numpy's masked arrays. These have values even where the mask says that
 /// there are none.
 bool is_masked(nb::handle array) {
-  return PyObject_TypeCheck(array.ptr(), numpy_array()) != 0 && nb::hasattr(array, "mask");
+  return is_of_numpys_subclass(array) && nb::hasattr(array, "mask");
 }
 
 /// Whether this is a tensor of torch that stands for the negatives of the numbers in its memory.
@@ -181,7 +185,8 @@ std::optional<Tensor> taken_from_numpy(nb::handle array, Access access, Elements
   if (!dtype || !is_usable(found, access)) return std::nullopt;
   Tensor tensor(std::shared_ptr<void>(arrays, found.data),
                 to_shape(found.shape, static_cast<std::size_t>(found.dimensions)), *dtype, device);
-  // numpy does not free the memory as long as somebody refers to the array. As long as there is a
+  // numpy does not free the memory as long as somebody refers to the array. Python's garbage
+  // collector sees this reference, which it would not in a capsule of DLPack. As long as there is a
   // weak reference, numpy does not resize the memory, not even with refcheck=False.
   arrays->objects.push_back(nb::borrow(array));
   arrays->objects.push_back(nb::steal(PyWeakref_NewRef(array.ptr(), nullptr)));
@@ -344,7 +349,9 @@ Tensor from_memory(const HeldMemory& memory, Access access, Elements elements, D
 Tensor to_tensor(nb::handle array, Access access, Elements elements, int device,
                  const std::shared_ptr<HeldArrays>& arrays) {
   const Device cpu{Device::Kind::cpu, device};
-  if (is_numpy(array)) return from_numpy(array, access, elements, cpu, arrays);
+  if (is_numpy(array) || (is_of_numpys_subclass(array) && !is_masked(array))) {
+    return from_numpy(array, access, elements, cpu, arrays);
+  }
   if (nb::isinstance<HeldMemory>(array)) {
     return from_memory(nb::cast<const HeldMemory&>(array), access, elements, cpu, arrays);
   }

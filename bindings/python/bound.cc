@@ -43,6 +43,21 @@ Blocks until every rank has made its call for the keys. That takes less time tha
 program that computes while arrays are exchanged calls these two instead. Collective. Raises as `start`
 and `wait` do.)";
 
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  return nb::inst_ptr<BoundArrays>(self)->traverse(visit, arg);
+}
+
+int clear(PyObject* self) {
+  nb::inst_ptr<BoundArrays>(self)->clear();
+  return 0;
+}
+
+PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(&clear)},
+                       {0, nullptr}};
+
 }  // namespace
 
 Pending BoundArrays::start() const {
@@ -65,8 +80,23 @@ void BoundArrays::run() const {
   python::wait(pending, nb::none());
 }
 
+/// A call in flight may hold the arrays, too. Then their memory lives until that call is done,
+/// whatever the collector clears.
+int BoundArrays::traverse(visitproc visit, void* arg) const {
+  if (arrays_ == nullptr) return 0;
+  for (const nb::object& object : arrays_->objects) Py_VISIT(object.ptr());
+  return 0;
+}
+
+void BoundArrays::clear() {
+  bound_ = Bound(nullptr);
+  check_ = [] {};
+  arrays_ = nullptr;
+  drop_released();
+}
+
 void bind_bound_arrays(nb::module_& module) {
-  nb::class_<BoundArrays>(module, "Bound", bound_doc)
+  nb::class_<BoundArrays>(module, "Bound", bound_doc, nb::type_slots(slots))
       .def("start", &BoundArrays::start, start_doc)
       .def("wait", &BoundArrays::wait, nb::arg("timeout") = nb::none(),
            nb::sig("def wait(self, timeout: SupportsFloat | SupportsIndex | None = None) -> bool"),

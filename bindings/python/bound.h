@@ -2,8 +2,10 @@
 #include <nanobind/nanobind.h>
 
 #include <functional>
+#include <memory>
 #include <utility>
 
+#include "python/releases.h"
 #include "tutti/bound.h"
 
 namespace tutti::python {
@@ -13,8 +15,8 @@ namespace tutti::python {
 class BoundArrays {
  public:
   /// `check` runs before each start, without the GIL. If it throws, nothing is submitted.
-  BoundArrays(Bound bound, std::function<void()> check)
-      : bound_(std::move(bound)), check_(std::move(check)) {}
+  BoundArrays(Bound bound, std::shared_ptr<HeldArrays> arrays, std::function<void()> check)
+      : bound_(std::move(bound)), arrays_(std::move(arrays)), check_(std::move(check)) {}
 
   /// Submits the call, and does not block.
   Pending start() const;
@@ -23,9 +25,15 @@ class BoundArrays {
   /// Blocks, also for other ranks, unless a signal's handler raises an exception.
   void run() const;
 
+  /// For Python's garbage collector: shows it the objects that the binding holds, and lets go of
+  /// them. An array may hold its own binding. Once cleared, a binding refuses every call.
+  int traverse(visitproc visit, void* arg) const;
+  void clear();
+
  private:
-  const Bound bound_;
-  const std::function<void()> check_;
+  Bound bound_;
+  std::shared_ptr<HeldArrays> arrays_;
+  std::function<void()> check_;
 };
 
 /// The class Bound.

@@ -138,8 +138,9 @@ BoundArrays Store::bind(nb::handle key, nb::handle ins, nb::handle outs, nb::han
   const CallOptions options{.priority = to_int("priority", priority), .op = to_reduce_op(op)};
   Bound bound =
       run("bind", [&](KVStore& store) { return store.bind(arguments.keys(), from, to, options); });
-  if (!check_finite_) return {std::move(bound), [] {}};
-  return {std::move(bound), [rank = rank_, keys = arguments.keys(), from = std::move(from)] {
+  if (!check_finite_) return {std::move(bound), arguments.arrays(), [] {}};
+  return {std::move(bound), arguments.arrays(),
+          [rank = rank_, keys = arguments.keys(), from = std::move(from)] {
             refuse_infinite("bound pushpull", rank, keys, from, false);
           }};
 }

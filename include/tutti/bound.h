@@ -23,7 +23,8 @@ class BoundCall;
 ///
 /// Copies refer to the same binding. If the program destroys a binding whose call is in flight, the
 /// call goes on, as if its Pending had been dropped. A binding may outlive its store, and does not
-/// keep the store open.
+/// keep the store open. A Bound that was moved from refers to no binding, and its calls throw
+/// `invalid_argument`.
 ///
 /// Thread-safe.
 class TUTTI_EXPORT Bound {

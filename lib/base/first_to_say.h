@@ -7,6 +7,9 @@ namespace tutti::base {
 /// something in the same words, such as that an option is unknown, and the user should read it
 /// once. A file in the job's own folder, which mpirun removes, remembers the text. Returns true in
 /// a process outside of such a job.
-bool is_first_to_say(std::string_view text);
+///
+/// The text is remembered until the job ends. So it is one that a rank says only when it ends, and
+/// `about` tells events of one text apart: texts about different stores are said for each.
+bool is_first_to_say(std::string_view text, std::string_view about = {});
 
 }  // namespace tutti::base

@@ -19,9 +19,11 @@ namespace {
 constexpr auto usual = __gnu_cxx::__verbose_terminate_handler;
 
 void say(const Error& error) {
+  // The program may have caught the error: std::terminate also ends a handler that destroys a
+  // thread which nobody has joined.
   const std::string text =
-      fmt::format("the program ends, because it does not catch this error: {}: {}",
-                  name(error.code()), printable(error.what()));
+      fmt::format("the program ends by std::terminate after this error: {}: {}", name(error.code()),
+                  printable(error.what()));
   const bool is_logged = log().should_log(spdlog::level::critical);
   if (is_logged) log().critical("{}", text);
   // A taker of the program's may have put the line aside for later, and there is no later.

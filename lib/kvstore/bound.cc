@@ -11,6 +11,13 @@ namespace {
 
 constexpr std::string_view call_name = "bound pushpull";
 
+BoundCall& binding_of(const std::shared_ptr<BoundCall>& call) {
+  if (call != nullptr) return *call;
+  throw Error(ErrorCode::invalid_argument,
+              "this Bound has been moved from, so it refers to no binding; use the Bound to which "
+              "it was moved");
+}
+
 }  // namespace
 
 BoundCall::BoundCall(std::shared_ptr<FrontDesk> front_desk, const std::shared_ptr<Backend>& backend,
@@ -53,25 +60,25 @@ Pending BoundCall::last() const {
 }
 
 Pending Bound::start() const {
-  return call_->submit(false);
+  return binding_of(call_).submit(false);
 }
 
 void Bound::wait() const {
-  call_->last().wait();
+  binding_of(call_).last().wait();
 }
 
 bool Bound::wait_for(std::chrono::nanoseconds limit) const {
-  return call_->last().wait_for(limit);
+  return binding_of(call_).last().wait_for(limit);
 }
 
 void Bound::run() const {
   base::refuse_in_callback("run()");
-  call_->submit(true).wait();
+  binding_of(call_).submit(true).wait();
 }
 
 Pending Bound::run_for(std::chrono::nanoseconds limit) const {
   base::refuse_in_callback("run_for()");
-  Pending pending = call_->submit(true);
+  Pending pending = binding_of(call_).submit(true);
   pending.wait_for(limit);
   return pending;
 }

@@ -34,8 +34,8 @@ void follow_all(LocalGpu& gpu, const std::vector<Tensor>& tensors, std::string_v
 
 /// Returns words such as "push of key 'w' and 2 more".
 base::Completion::What words_for(const MethodCall& call, const Key& key) {
-  return [method = call.method, key, more = call.keys.size() - 1] {
-    const std::string first = fmt::format("{} of key {}", name(method), key.describe());
+  return [called = name(call), key, more = call.keys.size() - 1] {
+    const std::string first = fmt::format("{} of key {}", called, key.describe());
     return more == 0 ? first : fmt::format("{} and {} more", first, more);
   };
 }

@@ -134,7 +134,8 @@ ps::Task ServerStore::task(const MethodCall& call, const Key& key, KeyCall& key_
                 .shape = like.shape(),
                 .in = contribution(call, key_call),
                 .priority = call.options.priority,
-                .compression = compression()};
+                .compression = compression(),
+                .called = call.called};
   if (call.method != Method::broadcast || call.root != traits().rank) {
     task.outs = std::move(key_call.outs);
     return task;

@@ -43,7 +43,7 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the other build keeps it.
-StopHook::StopHook(std::function<void()>) {}
+StopHook::StopHook(std::function<void()>, std::string) {}
 StopHook::~StopHook() = default;
 std::string compiled_library() {
   return "none";

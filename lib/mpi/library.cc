@@ -28,7 +28,8 @@ namespace tutti::mpi {
 
 /// The entry is shared, so that it outlives its hook while another thread is about to run it.
 struct StopHook::Entry {
-  explicit Entry(std::function<void()> what) : stop(std::move(what)) {}
+  Entry(std::function<void()> what, std::string whose)
+      : store(std::move(whose)), stop(std::move(what)) {}
 
   void run() {
     const base::Lock lock(running);
@@ -39,6 +40,7 @@ struct StopHook::Entry {
     stop = nullptr;
   }
 
+  const std::string store;
   base::Mutex running{2};  ///< held while `stop` runs
   std::function<void()> stop TUTTI_GUARDED_BY(running);
 };
@@ -140,8 +142,8 @@ bool is_stuck() {
   return true;
 }
 
-/// An error may end all ranks at once, and each has said which one. Then one rank of the machine
-/// logs this.
+/// An error may end all ranks of the stores at once, and each has said which one. Then one rank of
+/// the machine logs this.
 void say_left_open(int status, bool in_order) {
   const std::string text = fmt::format(
       "a store was still open when the process ended with status {}: {}{}", status,
@@ -149,7 +151,9 @@ void say_left_open(int status, bool in_order) {
       // The advice is only for a program that ends with status 0, and not for one that an error
       // ends.
       status == 0 ? "; destroy it before main returns or exit is called" : "");
-  if (status == 0 || base::is_first_to_say(text)) base::log().error("{}", text);
+  std::string stores;
+  for (const auto& entry : open_stores()) stores += entry->store + ";";
+  if (status == 0 || base::is_first_to_say(text, stores)) base::log().error("{}", text);
 }
 
 void leave(int status, void* unused) {
@@ -252,7 +256,8 @@ void abandon(bool told) {
   process().abandoned = true;
 }
 
-StopHook::StopHook(std::function<void()> stop) : entry_(std::make_shared<Entry>(std::move(stop))) {
+StopHook::StopHook(std::function<void()> stop, std::string store)
+    : entry_(std::make_shared<Entry>(std::move(stop), std::move(store))) {
   const base::Lock lock(process().mutex);
   process().hooks.push_back(entry_);
 }

@@ -73,10 +73,10 @@ void abandon(bool told);
 /// As long as it lives, it calls `stop` when the program finalises MPI, or when the process ends
 /// with status 0 and tutti finalises MPI. If the process ends with another status, it leaves as if
 /// `abandon` had been called, because calls under way may never end. The destructor waits while
-/// `stop` runs in another thread.
+/// `stop` runs in another thread. `store` tells stores over different ranks apart.
 class StopHook {
  public:
-  explicit StopHook(std::function<void()> stop);
+  StopHook(std::function<void()> stop, std::string store);
   ~StopHook();
   StopHook(const StopHook&) = delete;
   StopHook& operator=(const StopHook&) = delete;

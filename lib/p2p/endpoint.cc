@@ -342,11 +342,14 @@ std::string Endpoint::name_of(const Receive& receive) const {
 
 std::string Endpoint::describe() const {
   std::string text;
-  const auto add = [&](const std::string& call, bool met) {
-    text += (text.empty() ? "" : ", ") + call + (met ? " moves" : " waits");
+  const auto add = [&](const std::string& call, bool met, const char* other) {
+    text += (text.empty() ? "" : ", ") + call + (met ? " moves" : other);
   };
-  for (const Send& send : sends_) add(name_of(send), send.met_at.has_value());
-  for (const Receive& receive : receives_) add(name_of(receive), receive.has_met());
+  for (const Send& send : sends_)
+    add(name_of(send), send.met_at.has_value(), " waits for the recv");
+  for (const Receive& receive : receives_) {
+    add(name_of(receive), receive.has_met(), " waits for the send");
+  }
   return text.empty() ? "no send or recv" : text;
 }
 

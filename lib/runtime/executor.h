@@ -203,7 +203,9 @@ class Executor {
   /// The text that lists the calls between two ranks in flight, to follow `in_flight_text`. Empty
   /// if there are none.
   std::string peer_flight_text() const;
-  /// The text that says for what the user's blocking calls wait.
+  /// The text that says which calls are in flight, and for what they wait.
+  std::string stalled_text() const;
+  /// The text that says for what the calls of all ranks wait.
   std::string wait_text() const;
   /// Whether a call of the user is still unanswered.
   bool has_waiting_user() const;

@@ -292,7 +292,9 @@ std::size_t SessionParts::segment_bytes() const {
 }
 
 void SessionParts::on_mpi_finalise(std::function<void()> stop) {
-  stop_hook_ = stop ? std::make_unique<mpi::StopHook>(std::move(stop)) : nullptr;
+  // A store over all ranks of the job has no such list.
+  const std::string ranks = fmt::format("{}", fmt::join(world_.world_ranks, ","));
+  stop_hook_ = stop ? std::make_unique<mpi::StopHook>(std::move(stop), ranks) : nullptr;
 }
 
 void SessionParts::leave_communicators() {

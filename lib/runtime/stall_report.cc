@@ -18,11 +18,8 @@ bool Executor::has_waiting_user() const {
 void Executor::report_stall() {
   constexpr std::size_t events = 8;
   const std::chrono::duration<double> waited = now() - last_move_;
-  // Each line must tell by itself which key waits for which rank.
-  std::string what = calls_.empty() ? "" : in_flight_text() + "; ";
-  if (!peers_.messenger().empty()) what += peers_.messenger().describe() + "; ";
   const auto level = may_leave_it_to_rank_0() ? spdlog::level::info : spdlog::level::warn;
-  base::log().log(level, "nothing has moved for {:.1f} s; {}{}", waited.count(), what, wait_text());
+  base::log().log(level, "nothing has moved for {:.1f} s; {}", waited.count(), stalled_text());
   // This line is for the library's authors.
   base::log().debug("{}", participant_.describe());
   const std::string last = recorder_.dump(events);
@@ -33,6 +30,14 @@ void Executor::report_stall() {
 bool Executor::may_leave_it_to_rank_0() const {
   const bool is_planned = !running_.empty() || depart_ || !peers_.messenger().empty();
   return !is_planned && (place_.rank == 0 || stall_interval_ < 4 * stall_time_);
+}
+
+/// Each line must tell by itself which call waits for which rank.
+std::string Executor::stalled_text() const {
+  const std::string keys = calls_.empty() ? "" : in_flight_text() + "; ";
+  if (peers_.messenger().empty()) return keys + wait_text();
+  const bool has_others = !calls_.empty() || join_ || depart_;
+  return (has_others ? keys + wait_text() + "; " : "") + peers_.messenger().describe();
 }
 
 std::string Executor::wait_text() const {

@@ -14,48 +14,29 @@ import hashlib
 import json
 import os
 import pathlib
-import shlex
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import Parser
+from together import NO_SHADOW, as_one, in_groups
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-#: Words of a compiler's command that ask for an object or for its dependencies, with the number of words after each.
-OF_OBJECTS = {"-c": 0, "-MD": 0, "-MQ": 1, "-MF": 1, "-o": 1, "ccache": 0}
 #: It changes with each package that is installed: system headers are not read for the hash.
 PACKAGES = pathlib.Path("/var/lib/dpkg/status")
 
 
-#: As many as g++ compiles as one.
-AT_ONCE = 8
-
-
-def reading(command, file):
-    """The command that only reads what this one compiles, and without the file that it compiles."""
-    words, kept = iter(shlex.split(command)), []
-    for word in words:
-        if word in OF_OBJECTS:
-            for _ in range(OF_OBJECTS[word]):
-                next(words)
-        elif word != file:
-            kept.append(word)
-    return (*kept, "-fsyntax-only")
-
-
 def library(build):
-    """[(folder, command without a source, sources)] of the library's targets and tutti-server. The tests' fuzzers
-    compile some sources once more."""
-    targets = {}
+    """Groups of the sources of the library's targets and tutti-server. The tests' fuzzers compile some sources once
+    more."""
+    entries = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
         if source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in ("lib", "coordinator", "bindings"):
             if not entry["output"].startswith("test/"):
-                command = reading(entry["command"], entry["file"])
-                targets.setdefault((entry["directory"], command), []).append(str(source))
-    return [(*target, sources) for target, sources in targets.items()]
+                entries.append((entry, str(source)))
+    return in_groups(entries)
 
 
 def hash_of(words, files):
@@ -105,10 +86,9 @@ def read(folder, words, sources, passed):
     alone = len(sources) == 1
     with tempfile.TemporaryDirectory() as aside:
         rule = pathlib.Path(aside, "rule")
-        # As where g++ compiles several as one, a constant of one file may hide a name of another.
-        how = () if alone else ("-Wno-shadow",)
+        how = () if alone else (NO_SHADOW,)
         done = subprocess.run([*words, *how, "-MMD", "-MF", str(rule), "-x", "c++", "-"], cwd=folder, text=True,
-                              check=False, input="".join(f'#include "{source}"\n' for source in sources),
+                              check=False, input=as_one(sources),
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode == 0:
             passed.keep(key, files_in(rule.read_text(), folder))
@@ -126,8 +106,7 @@ def main():
                         help="the folder that keeps which sources have passed; default: .cache/clang-syntax")
     args = parser.parse_args()
     passed = Passed(args.passed)
-    together = [(folder, words, sources[first:first + AT_ONCE]) for folder, words, sources in library(args.build)
-                for first in range(0, len(sources), AT_ONCE)]
+    together = library(args.build)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         said = list(pool.map(lambda one: read(*one, passed), together))
     problems = [text for text in said if text]

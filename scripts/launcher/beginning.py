@@ -42,6 +42,11 @@ def surroundings(command):
     return f"on {os.uname().nodename} " + ", ".join(pythons + paths)
 
 
+def place_of(program):
+    """Where a program that cannot be started was looked for here."""
+    return f"the command starts in {os.getcwd()} on {os.uname().nodename}" if "/" in program else surroundings([])
+
+
 def part_of(groups, number):
     """The group of equal processes that this number is in, and its number there."""
     for group in groups:

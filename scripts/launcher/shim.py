@@ -17,8 +17,8 @@ import sys
 import termios
 import time
 
-from launcher.beginning import (CannotBegin, index_of, listen_for_scheduler, node_name, part_of, problem_text,
-                                surroundings)
+from launcher.beginning import (CannotBegin, index_of, listen_for_scheduler, node_name, part_of, place_of,
+                                problem_text, surroundings)
 from launcher.contact import IMPOSSIBLE, Unreachable, connect, is_cut_off
 from launcher.lines import Lines
 from launcher.notices import Notices
@@ -128,7 +128,8 @@ class Shim:
         try:
             self.child = self.started(their_out, their_err)
         except OSError as error:
-            os.write(their_err, f"cannot start {self.command[0]}: {error.strerror}; {surroundings([])}\n".encode())
+            program = self.command[0]
+            os.write(their_err, f"cannot start {program}: {error.strerror}; {place_of(program)}\n".encode())
             if self.child is None:
                 self.send(unable=True)
             self.status = 127 if isinstance(error, FileNotFoundError) else 126

@@ -5,8 +5,10 @@
 // mismatch   the ranks disagree, and every rank gets tutti's error
 // own        so, but the program has a terminate handler of its own
 // handled    so, but the program takes the log's lines, and handles SIGABRT: it exits with 8
+// thread     so, and the program catches it, and then destroys a thread that nobody has joined
 // other      an exception that is none of tutti's
 // exit       no exception; every rank exits with status 3 and leaves its store open
+// pairs      the same, with a store over ranks 0 and 1, and one over ranks 2 and 3
 // late       the ranks disagree, rank 0 ends at once, and the others look for their error only when
 //            they know that it has ended; each prints what it got
 #include <atomic>
@@ -15,11 +17,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "tutti/tutti.h"
+#include "variable.h"
 
 using namespace tutti;
 
@@ -67,6 +72,25 @@ void look_late(KVStore& store) {
   }
 }
 
+void destroy_a_thread(KVStore& store) {
+  std::vector<float> values;
+  try {
+    disagree(store, values).wait();
+  } catch (const Error&) {
+    std::fputs("caught it\n", stderr);
+    const std::thread nobody_joins([] {});
+  }
+}
+
+std::unique_ptr<KVStore> store_of(std::string_view how) {
+  Options options = Options::from_env();
+  if (how == "pairs") {
+    const int first = number_in("OMPI_COMM_WORLD_RANK") / 2 * 2;
+    options.ranks = {first, first + 1};
+  }
+  return KVStore::create("dist_sync_mpi", options);
+}
+
 }  // namespace
 
 int main(int /*argc*/, char** argv) {
@@ -81,10 +105,11 @@ int main(int /*argc*/, char** argv) {
     set_log_taker([](const LogLine&) { return true; });
     std::signal(SIGABRT, [](int) { std::_Exit(8); });
   }
-  const auto store = KVStore::create("dist_sync_mpi");
+  const auto store = store_of(how);
   if (how == "other") throw std::runtime_error("none of tutti's");
   if (how == "late") look_late(*store);
-  if (how == "exit") std::exit(3);
+  if (how == "exit" || how == "pairs") std::exit(3);
+  if (how == "thread") destroy_a_thread(*store);
   std::vector<float> values;
   disagree(*store, values).wait();
 }

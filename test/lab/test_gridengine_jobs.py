@@ -15,11 +15,22 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/python"))
 import gridengine
 import hosts
-from launching import LAUNCH, LaunchCase
+from launching import COUNTS, LAUNCH, LaunchCase
 from registry import made
 
 SERVER, TRAIN = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])  # for programs in other folders
 SHORT = (TRAIN, "--network", "mlp", "--kv-store", "dist_sync", "--epochs", 1)
+# A worker that knows nothing of the signals that Grid Engine sends.
+HANDLES_NO_USR = """
+import signal, sys
+def goes_on(*_):
+    print("goes on", flush=True)
+    sys.exit()
+signal.signal(signal.SIGALRM, goes_on)
+print("up", flush=True)
+while True:
+    signal.pause()
+"""
 
 
 class GridEngine(LaunchCase):
@@ -69,6 +80,19 @@ class GridEngine(LaunchCase):
         code, _, err = self.launch("-n", 2, '[ "$DMLC_RANK" = 1 ] && exit 7; sleep 1')
         self.assertEqual(code, 7, err)
         self.assertIn("worker 1 on", err[err.index("was the first to fail") - 60:])
+        self.assert_hosts_are_idle()
+
+    def test_a_signal_that_announces_something_reaches_each_worker_once(self):
+        self.assert_announced_once(2, self.start("-n", 2, sys.executable, "-c", COUNTS))
+        self.assert_hosts_are_idle()
+
+    def test_a_worker_that_does_not_handle_grid_engines_own_signals_goes_on(self):
+        process = self.start("-n", 2, sys.executable, "-c", HANDLES_NO_USR)
+        self.wait_for_lines(process, 2, "up")
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+            process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out.count("goes on")), (0, 2), err)
         self.assert_hosts_are_idle()
 
     def test_ctrl_c_and_the_launchers_death_leave_no_process_and_no_job(self):

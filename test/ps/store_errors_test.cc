@@ -83,6 +83,22 @@ TEST_CASE("a worker that closes its store aborts the calls that need it, and the
   CHECK(job.ends() == Said{"", "", ""});
 }
 
+TEST_CASE("the error of a call that was under way names the call that the program has made") {
+  using Call = std::function<void(KVStore&, const Tensor&)>;
+  for (const auto& [called, call] : std::vector<std::pair<std::string, Call>>{
+           {"pushpull", [](KVStore&kv, const Tensor&t) { kv.pushpull("g", t, t).wait(); }},
+           {"allreduce", [](KVStore&kv, const Tensor&t) { kv.allreduce("g", t, t); }},
+           {"bound pushpull", [](KVStore&kv, const Tensor&t) { kv.bind("g", t, t).run(); }}}) {
+    LocalJob job({});
+    const auto said = job.run([&, call = call](KVStore& kv) {
+      Floats values{1};
+      if (kv.rank() == 0) call(kv, tensor(values));
+      return "no error";
+    });
+    CHECK_THAT(said[0], Contains("worker 1 has left the store; " + called + " of key 'g'"));
+  }
+}
+
 TEST_CASE("a worker that dies is peer_lost on the others, by name") {
   LocalJob job({});
   std::string said;

@@ -32,6 +32,8 @@ class Examples(Said):
         path = {"PATH": f"{self.python.parent}:{os.environ['PATH']}"}
         together = said("bash", "-ec", page_line(), timeout=300, cwd=ROOT, env={**os.environ, **path})
         self.assertGreaterEqual(self.accuracy(together, 4), 0.95)
+        for text in (alone, together):
+            self.assertEqual(text.count("The data set is digits, of "), 1, text)
 
 
 class Devices(Said):

@@ -249,14 +249,14 @@ class Module(Commands):
             self.assertIn(text, err)
         out, _ = self.run_words(sys.executable, "-m", "tutti", "--help")
         self.assertIn("python -m tutti SCRIPT", out)
-        for command in (*Names.COMMANDS, "tutti-timeline", "tutti-server"):
+        for command in (*Names.COMMANDS, "tutti-server"):
             self.assertIn(f"    {command} ", out)
         out, _ = self.run_words(sys.executable, "-m", "tutti", "--version")
         self.assertRegex(out, r"^tutti \d+\.\d+\.\d+\n$")
 
 
 class Names(Commands):
-    COMMANDS = ("tutti-bench", "tutti-info", "tutti-launch")
+    COMMANDS = ("tutti-bench", "tutti-info", "tutti-launch", "tutti-timeline")
 
     def test_a_command_calls_itself_as_the_user_typed_it(self):
         for command in self.COMMANDS:
@@ -265,7 +265,7 @@ class Names(Commands):
             self.assertNotIn("launch.py", out)
             _, err = self.run_words(BIN / command, "--such", status=2)
             self.assertIn(f"{command}: error: " if command != "tutti-launch" else "tutti-launch: ", err)
-        for command in (*self.COMMANDS, "tutti-timeline", "tutti-server"):
+        for command in (*self.COMMANDS, "tutti-server"):
             out, _ = self.run_words(BIN / command, "--version")
             self.assertEqual(out, f"tutti {tutti.__version__}\n")
         out, _ = self.run_words(sys.executable, "-m", "tutti.bench", "--help")

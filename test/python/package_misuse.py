@@ -199,6 +199,21 @@ class InFlight(Ranks):
             pending.wait()
         self.assertTrue(until(lambda: seen() is None))
 
+    def test_an_array_that_holds_its_own_binding_is_collected(self):
+        class Holding(np.ndarray):
+            """Unlike numpy's own arrays, these have attributes."""
+        array = self.mine().view(Holding)
+        array.binding = self.kv.bind("its own", array)
+        array.binding.run()
+        np.testing.assert_array_equal(array, np.full(4, self.total))
+        seen = weakref.ref(array)
+        del array
+
+        def is_gone():
+            gc.collect()
+            return seen() is None
+        self.assertTrue(until(is_gone))
+
     def test_a_callback_that_is_refused_in_a_forked_child_is_dropped(self):
         pendings = []
 

@@ -8,7 +8,8 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/checks"))
-import clang_syntax
+import clang_syntax  # pylint: disable=wrong-import-position
+import together  # pylint: disable=wrong-import-position
 
 OBJECT = "ccache clang++-14 -Ia.p -std=c++20 -Wthread-safety -Werror -MD -MQ a.o -MF a.o.d -o a.o -c ../lib/a.cc"
 GUARDED = """#pragma once
@@ -41,10 +42,10 @@ class Syntax(unittest.TestCase):
 
     def read(self, *names):
         sources = [str(self.root / f"lib/{name}.cc") for name in names]
-        return clang_syntax.read(str(self.build), clang_syntax.reading(OBJECT, "../lib/a.cc"), sources, self.passed)
+        return clang_syntax.read(str(self.build), together.reading(OBJECT, "../lib/a.cc"), sources, self.passed)
 
     def test_it_makes_no_object(self):
-        self.assertEqual(clang_syntax.reading(OBJECT, "../lib/a.cc"),
+        self.assertEqual(together.reading(OBJECT, "../lib/a.cc"),
                          ("clang++-14", "-Ia.p", "-std=c++20", "-Wthread-safety", "-Werror", "-fsyntax-only"))
 
     def test_the_librarys_sources_are_read_by_target_and_those_of_tests_are_not(self):

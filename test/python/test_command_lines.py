@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -130,15 +131,26 @@ class CommandLines(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertNotEqual(done.stdout, "")
 
-    def test_a_script_says_the_trees_version(self):
+    def test_a_program_says_the_trees_version(self):
         known = re.search("version: '(.*)'", (ROOT / "meson.build").read_text())[1]
-        for words in (["launch.py", "--version"], ["timeline", "--version"], ["lab", "--version"],
-                      ["lab", "up", "--version"], ["demo", "--version"], ["setup", "--version"], ["test", "--version"]):
-            done = subprocess.run([str(ROOT / "scripts" / words[0]), *words[1:]], text=True, stdout=subprocess.PIPE,
+        for words in (["scripts/launch.py"], ["scripts/timeline"], ["scripts/lab"], ["scripts/lab", "up"],
+                      ["scripts/demo"], ["scripts/setup"], ["scripts/test"], ["examples/plot_curves.py"]):
+            done = subprocess.run([str(ROOT / words[0]), *words[1:], "--version"], text=True, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stdout), (0, f"tutti {known}\n"))
-            if words[0] not in ("demo", "setup", "test"):
-                self.refused(f"scripts/{words[0]}", "--versoin", "unknown option --versoin; did you mean --version?")
+            if words[0] not in ("scripts/demo", "scripts/setup", "scripts/test"):
+                self.refused(words[0], "--versoin", "unknown option --versoin; did you mean --version?")
+
+    def test_the_timelines_command_calls_itself_as_the_user_typed_it_also_without_matplotlib(self):
+        started = ("import sys, pathlib, tutti_scripts; sys.modules['matplotlib'] = None; "
+                   f"tutti_scripts.HERE = pathlib.Path({str(ROOT / 'scripts')!r}); "
+                   "sys.argv = ['/bin/tutti-timeline', *sys.argv[1:]]; sys.exit(tutti_scripts.timeline())")
+        for word, status, said in (("--help", 0, "usage: tutti-timeline "), ("--form", 2, "tutti-timeline: error: ")):
+            done = subprocess.run([sys.executable, "-c", started, word], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=60, check=False, stdin=subprocess.DEVNULL,
+                                  env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python")})
+            self.assertEqual(done.returncode, status, done.stdout)
+            self.assertIn(said, done.stdout)
 
     def test_every_program_of_the_tree_is_in_the_table(self):
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-s"], text=True, stdout=subprocess.PIPE,

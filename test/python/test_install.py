@@ -129,6 +129,13 @@ class Library(Outside):
             self.skipTest("built without benchmarks")
         self.assertIn("build type", self.say(self.prefix / "bin/tutti-info"))
 
+    def test_the_installed_script_that_draws_curves_says_the_version(self):
+        script = self.prefix / "share/tutti/examples/plot_curves.py"
+        if not script.exists():
+            self.skipTest("built without examples")
+        known = re.search("version: '(.*)'", (ROOT / "meson.build").read_text())[1]
+        self.assertEqual(self.say(sys.executable, script, "--version"), f"tutti {known}\n")
+
 
 class Programs(Outside):
     def by_cmake(self, source):

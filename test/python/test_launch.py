@@ -2,6 +2,7 @@
 """scripts/launch.py --launcher local, under a real mpirun."""
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -94,7 +95,13 @@ class Outcome(LaunchCase):
     def test_a_command_that_is_not_there_gives_127_and_its_name(self):
         code, _, err = self.launch("-n", 2, *MPI, "no-such-program", "argument")
         self.assertEqual(code, 127, err)
-        self.assertIn("cannot start no-such-program: No such file or directory", err)
+        self.assertRegex(err, r"cannot start no-such-program: No such file or directory; on \S+ PATH there is /")
+
+    def test_of_a_command_that_is_a_path_it_says_the_folder_from_which_it_leads(self):
+        code, _, err = self.launch("-n", 2, *MPI, "build/no-such-program")
+        self.assertEqual(code, 127, err)
+        self.assertRegex(err, rf"cannot start build/no-such-program: No such file or directory; the command starts in "
+                              rf"{re.escape(os.getcwd())} on \S+\n")
 
     def test_what_a_worker_leaves_running_ends_with_it(self):
         code, _, err = self.launch("-n", 2, *MPI, "setsid sleep 600 & exit 0")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""scripts/checks/tidy.py: which sources it checks."""
+"""scripts/checks/tidy.py: which sources it checks, and that it finds something in several that it reads as one."""
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/checks"))
 import tidy  # pylint: disable=wrong-import-position
+import together  # pylint: disable=wrong-import-position
 
 
 class Code(unittest.TestCase):
@@ -20,6 +22,43 @@ class Code(unittest.TestCase):
                               ('R"(a /* b */)"', 'R"(a /* c */)"'), ('"\\" // a"', '"\\" // b"')):
             with self.subTest(before):
                 self.assertFalse(self.same(before, after))
+
+
+class Together(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "lib").mkdir()
+        (self.root / "build").mkdir()
+        (self.root / ".clang-tidy").write_text((tidy.ROOT / ".clang-tidy").read_text())
+
+    def found_in(self, **sources):
+        files = [self.root / f"lib/{name}.cc" for name in sources]
+        for file, text in zip(files, sources.values(), strict=True):
+            file.write_text(text)
+        return tidy.tidy(str(self.root / "build"), ("clang++-14", "-std=c++20", "-I../lib", *tidy.SHALLOW), files)
+
+    def test_it_finds_bugs_in_each_of_several_sources(self):
+        (self.root / "lib/c.h").write_text("struct C { C(int); };\n")
+        found = self.found_in(a="namespace n { int x; }\nusing n::x;\n", b='#include "c.h"\n',
+                              d="int *p();\nint d() { int *q = nullptr; return *q; }\n")
+        for line in ("lib/a.cc:2:10: error: using decl 'x' is unused", "lib/c.h:1:12: error: single-argument constructors",
+                     "lib/d.cc:2:36: error: Dereference of null pointer"):
+            self.assertIn(line, found)
+
+    def test_sources_of_one_folder_are_read_with_the_words_of_all(self):
+        entries = [(tidy.ROOT / file, {"directory": "/b", "file": f"../{file}", "command": f"c++ {words} -c ../{file}"})
+                   for file, words in (("lib/a.cc", "-Ia -W"), ("test/t.cc", "-It"), ("lib/x/b.cc", "-Ib -W"))]
+        self.assertEqual(list(tidy.in_groups(entries)),
+                         [("/b", ("c++", "-Ia", "-W", "-fsyntax-only", "-Ib"), [entries[0][0], entries[2][0]]),
+                          ("/b", ("c++", "-It", "-fsyntax-only"), [entries[1][0]])])
+        many = list(tidy.in_groups(entries[:1] * (together.AT_ONCE + 1)))
+        self.assertEqual([len(sources) for *_, sources in many], [together.AT_ONCE, 1])
+
+    def test_names_that_two_sources_have_are_no_bug(self):
+        text = "namespace { int count = 0; }\nint {name}() { return ++count; }\n"
+        self.assertEqual(self.found_in(a=text.replace("{name}", "a"), b=text.replace("{name}", "b")), "")
 
 
 if __name__ == "__main__":

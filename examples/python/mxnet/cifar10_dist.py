@@ -76,6 +76,7 @@ def network(args, devices):
 def train(args):
     loaded = None if args.benchmark else common.load(args)
     store = mx.kv.create(args.kv_store)
+    common.say_data(args, store.rank)
     args.rank, args.workers = store.rank, store.num_workers
     print(f"Total number of workers: {args.workers}\nThis worker's rank: {args.rank}", flush=True)
     for seed in (random.seed, np.random.seed, mx.random.seed):

@@ -60,18 +60,17 @@ def options(description, **defaults):
     parser.add_argument("--seed", type=int, metavar="N",
                         help="the seed of the weights and of the samples' order (%(default)s)")
     parser.add_argument("--plot", metavar="FILE", help="draws the test accuracy into this file; needs matplotlib")
-    parser.set_defaults(devices=1, seed=1, plot=None, **defaults)
+    parser.set_defaults(devices=1, seed=1, plot=None, is_found=False, **defaults)
     return parser
 
 
 def _find_data(parser, args, datasets):
-    """Chooses the data set and its folder, if the options do not."""
+    """Chooses the data set and its folder, if the options do not. `say_data` says which."""
     places = [args.data_dir] if args.data_dir else PLACES
     for name in datasets:
         for place in places:
             if any((place / file).exists() for file in FILES[name]):
-                if not args.dataset:
-                    print(f"The data set is {name}, of {place}", flush=True)
+                args.is_found = not args.dataset
                 args.dataset, args.data_dir = name, place
                 return
     files = ", ".join(FILES[name][0] for name in datasets)
@@ -165,6 +164,12 @@ def load(args):
         sys.exit(f"--dataset {args.dataset}: there is no {error.filename}")
     except (OSError, ValueError) as error:
         sys.exit(f"--dataset {args.dataset}: {error}")
+
+
+def say_data(args, rank):
+    """Prints on worker 0 which data set the script has found, unless the options name one."""
+    if args.is_found and rank == 0:
+        print(f"The data set is {args.dataset}, of {args.data_dir}", flush=True)
 
 
 def part_of(arrays, rank, num_workers):

@@ -67,6 +67,7 @@ def train(args):
     if not args.benchmark and not (args.data_dir / "val.rec").exists():
         sys.exit(f"there is no {args.data_dir / 'val.rec'}, to test with after each epoch")
     kv = mx.kv.create(args.kv_store)
+    common.say_data(args, kv.rank)
     mx.random.seed(args.seed + kv.rank)
     np.random.seed(args.seed + kv.rank)
     accuracies = common.Accuracies()

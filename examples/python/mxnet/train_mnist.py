@@ -47,6 +47,7 @@ def iterators(args, loaded, rank, workers):
 def train(args):
     loaded = None if args.benchmark else common.load(args)
     kv = mx.kv.create(args.kv_store)
+    common.say_data(args, kv.rank)
     mx.random.seed(args.seed + kv.rank)  # for the first weights; those of worker 0 count
     np.random.seed(args.seed + kv.rank)  # for the order of the batches
     batches, count, test = iterators(args, loaded, kv.rank, kv.num_workers)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -28,6 +29,8 @@ struct Task {
   std::optional<std::vector<std::int64_t>> rows{};
   int priority = 0;
   Compression compression{};
+  /// A literal: the name by which the program has made the call, if that is not the method's.
+  std::string_view called{};
 
   /// Describes the task: "push of key 'w'".
   std::string describe() const;

@@ -74,7 +74,8 @@ void clear_others(const Task& task) {
 
 std::string Task::describe() const {
   const std::string_view pulls = rows ? "row_sparse_pull" : "pull";
-  return fmt::format("{} of key {}", kind ? name(*kind) : pulls, key.describe());
+  const std::string_view method = kind ? name(*kind) : pulls;
+  return fmt::format("{} of key {}", called.empty() ? method : called, key.describe());
 }
 
 void WorkerTally::add(const Task& done) {

@@ -98,6 +98,21 @@ TEST_CASE("a call that the device does not end fails after key_timeout, and the 
   store.reset();
 }
 
+TEST_CASE("a bound call that the device does not end is named as the program has made it") {
+  const standin::Playing machine("", "cuMemcpyDtoDAsync#1=hang");
+  const GpuProgram program;
+  // Never freed: the hanging work may use them.
+  auto* const a = new GpuArray(program, DType::f32, 10);
+  auto* const b = new GpuArray(program, DType::f32, 10);
+  Options options;
+  options.key_timeout = 50ms;
+  const auto store = KVStore::create("device", options);
+  const Bound sum = store->bind("w", a->tensor(), b->tensor());
+  sum.start();
+  CHECK_THAT(text_of(ErrorCode::timeout, [&] { sum.wait(); }),
+             Catch::StartsWith("bound pushpull of key 'w': waited 0.05 s for gpu(0)"));
+}
+
 TEST_CASE(
     "a call that times out at the device keeps its tensors, for the device may still use them") {
   const standin::Playing machine("", "cuMemcpyDtoHAsync#1=hang");

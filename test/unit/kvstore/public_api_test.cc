@@ -6,7 +6,9 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tutti/info.h"
@@ -62,6 +64,28 @@ TEST_CASE("a bound call is made again and again in every type of store") {
       CHECK(error.code() == ErrorCode::aborted);
     }
   }
+}
+
+TEST_CASE("a binding that was moved from refuses every call, and the other one works") {
+  const auto kv = KVStore::create("local");
+  float value = 3;
+  const Tensor tensor(&value, {}, DType::f32);
+  Bound from = kv->bind("w", tensor, tensor);
+  const Bound to = std::move(from);
+  using namespace std::chrono_literals;
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { from.start(); }, [&] { from.wait(); }, [&] { from.wait_for(1s); },
+           [&] { from.run(); }, [&] { from.run_for(1s); }}) {
+    try {
+      call();
+      FAIL("was taken");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::invalid_argument);
+      CHECK_THAT(error.what(), Catch::StartsWith("this Bound has been moved from"));
+    }
+  }
+  to.run();
+  CHECK(value == 3);
 }
 
 TEST_CASE("a store that was closed refuses every call that exchanges or changes something") {

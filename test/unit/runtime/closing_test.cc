@@ -66,6 +66,24 @@ TEST_CASE("in a long stall every rank says what it waits for") {
   CHECK_THAT(logged.text(), Contains("rank 0 answers when all have come, unless it is stopped"));
 }
 
+TEST_CASE("the report of a stalled recv names the rank that has not sent, and no other") {
+  const Logged logged;
+  Options options;
+  options.stall_report_after = 50ms;
+  with_sessions(3, options, [&](Session& session) {
+    float value = 0;
+    const Tensor tensor(&value, {}, DType::f32);
+    if (session.rank() == 1) session.receive(tensor, 2, 7, nullptr).wait();
+    if (session.rank() != 2) return;
+    await(logged, "by rank 1 from rank 2 waits for the send\n");
+    session.send(tensor, 1, 7).wait();
+  });
+  CHECK_THAT(logged.text(),
+             Contains("s; recv of 1 element of f32 with tag 7 by rank 1 from rank 2 waits for the "
+                      "send\n") &&
+                 !Contains("rank 0 answers"));
+}
+
 TEST_CASE("a stall at the debug level is told in lines that say something, each thing once") {
   const Logged logged;
   const Debugging debugging;
