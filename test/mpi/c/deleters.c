@@ -7,8 +7,6 @@
 
 enum { LONGEST_TEST = 30 }; /* seconds */
 
-static const how PUSH = {.method = PUSHPULL};
-
 /* A tensor's memory that calls its store when it is given back, holding the program's lock. */
 typedef struct {
   tutti_store* store;
@@ -32,7 +30,7 @@ static void start(caller* made, tutti_store* store) {
   pthread_mutexattr_destroy(&again);
   pthread_mutex_init(&made->beginning, NULL);
   pthread_cond_init(&made->changed, NULL);
-  made->of_value = over(&made->value, NULL, 0, TUTTI_F32);
+  made->of_value = over(&made->value);
   alarm(LONGEST_TEST);
 }
 
@@ -52,7 +50,7 @@ static void give_back(void* context) {
   mine->asked = tutti_store_rank(mine->store) >= 0 &&
                 tutti_store_counters(mine->store, &counters, sizeof counters) == TUTTI_OK;
   mine->refused =
-      submit(mine->store, PUSH, named("again"), mine->of_value, mine->of_value, &mine->again);
+      submit(mine->store, TUTTI_SUM, named("again"), mine->of_value, mine->of_value, &mine->again);
   ++mine->calls;
   pthread_mutex_unlock(&mine->lock);
 }
@@ -63,8 +61,7 @@ static tutti_pending* lend(caller* mine, const char* key, int op) {
   tutti_tensor* tensor = NULL;
   tutti_pending* pending = NULL;
   CHECK_OK(tutti_tensor_create(&mine->memory, NULL, 0, TUTTI_F32, cpu, give_back, mine, &tensor));
-  const how call = {.method = PUSHPULL, .op = op};
-  CHECK_OK(submit(mine->store, call, named(key), tensor, tensor, &pending));
+  CHECK_OK(submit(mine->store, op, named(key), tensor, tensor, &pending));
   tutti_tensor_destroy(tensor);
   return pending;
 }
@@ -74,11 +71,11 @@ static void deleters_have_run(void) {
   for (int turn = 0; turn < 50; ++turn) {
     caller mine;
     start(&mine, store);
-    array other = make_array(1, TUTTI_F32);
+    array other = make_array(1);
     tutti_pending *first = lend(&mine, "first", TUTTI_SUM), *second = NULL;
     /* A thread that submits may move what was submitted before. */
     pthread_mutex_lock(&mine.lock);
-    CHECK_OK(submit(store, PUSH, named("second"), other.tensor, other.tensor, &second));
+    CHECK_OK(submit(store, TUTTI_SUM, named("second"), other.tensor, other.tensor, &second));
     pthread_mutex_unlock(&mine.lock);
     CHECK_OK(finish(first));
     CHECK(mine.calls == 1 && mine.asked && mine.refused == TUTTI_OK);
@@ -101,7 +98,7 @@ static void deleters_take_locks(void) {
   for (int turn = 0; turn < 10; ++turn) {
     caller mine;
     start(&mine, store);
-    array other = make_array(1, TUTTI_F32);
+    array other = make_array(1);
     fill(&other, 1);
     pthread_mutex_lock(&mine.lock);
     pthread_t waiter;
@@ -112,7 +109,7 @@ static void deleters_take_locks(void) {
     CHECK_OK(pushpull(store, named("other"), other.tensor));
     pthread_mutex_unlock(&mine.lock);
     pthread_join(waiter, NULL);
-    CHECK(get(&other, 0) == tutti_store_num_workers(store));
+    CHECK(unlike(&other, (float)tutti_store_num_workers(store)) == 0);
     CHECK_OK(finish(mine.again));
     drop(&other);
     stop(&mine);
@@ -122,7 +119,7 @@ static void deleters_take_locks(void) {
 
 static void deleters_of_failed_calls(void) {
   if (job_size() == 1) return;
-  tutti_store* store = make_store_with(SETTINGS("log_level", "off"));
+  tutti_store* store = make_silent_store();
   caller mine;
   start(&mine, store);
   CHECK(finish(lend(&mine, "failing", job_rank() == 0 ? TUTTI_MIN : TUTTI_MAX)) == TUTTI_MISMATCH);
@@ -134,7 +131,7 @@ static void deleters_of_failed_calls(void) {
 }
 
 static void deleters_at_close(void) {
-  tutti_store* store = make_store_with(SETTINGS("log_level", "off"));
+  tutti_store* store = make_silent_store();
   caller mine;
   start(&mine, store);
   static const char* const own[] = {"own 0", "own 1", "own 2", "own 3",

@@ -132,16 +132,15 @@ static void wait_for_the_other(void* context, const tutti_error* error) {
 
 static void a_wait_that_is_refused(void) {
   tutti_store* store = make_store();
-  array here = make_array(1, TUTTI_F32), there = make_array(1, TUTTI_F32);
-  const how call = {.method = PUSHPULL};
+  array here = make_array(1), there = make_array(1);
   /* The last rank comes when all others have been refused. */
   const int late = job_rank() == job_size() - 1;
   tutti_pending* first = NULL;
   waited seen = {NULL, TUTTI_OK, 7};
-  CHECK_OK(submit(store, call, named("here"), here.tensor, here.tensor, &first));
+  CHECK_OK(submit(store, TUTTI_SUM, named("here"), here.tensor, here.tensor, &first));
   CHECK_OK(tutti_pending_wait(first));
   if (!late) {
-    CHECK_OK(submit(store, call, named("there"), there.tensor, there.tensor, &seen.other));
+    CHECK_OK(submit(store, TUTTI_SUM, named("there"), there.tensor, there.tensor, &seen.other));
     CHECK_OK(tutti_pending_then(first, wait_for_the_other, &seen));
     CHECK(seen.code == TUTTI_INVALID_ARGUMENT && seen.done == 7);
   }
@@ -156,7 +155,7 @@ static void a_wait_that_is_refused(void) {
 static void a_wait_with_a_limit_and_counters(void) {
   tutti_store* store = make_store();
   float value = 1;
-  tutti_tensor* tensor = over(&value, NULL, 0, TUTTI_F32);
+  tutti_tensor* tensor = over(&value);
   const tutti_tensor* tensors[1] = {tensor};
   const tutti_values values = {tensors, 1};
   const tutti_key key = named("timed");
@@ -187,7 +186,7 @@ static void a_wait_with_a_limit_and_counters(void) {
 static void an_optimizer_with_parameters(void) {
   tutti_store* store = NULL;
   CHECK_OK(tutti_store_create("local", NULL, &store));
-  array weight = make_array(2, TUTTI_F32), gradient = make_array(2, TUTTI_F32);
+  array weight = make_array(2), gradient = make_array(2);
   fill(&gradient, 1);
   const tutti_tensor *weights[1] = {weight.tensor}, *gradients[1] = {gradient.tensor};
   const tutti_values values[2] = {{weights, 1}, {weights, 1}};
@@ -201,7 +200,7 @@ static void an_optimizer_with_parameters(void) {
   tutti_pending* pushed = NULL;
   CHECK_OK(tutti_store_push(store, 2, keys, steps, NULL, &pushed));
   CHECK_OK(finish(pushed));
-  const double wanted[2] = {-0.5, -2};
+  const float wanted[2] = {-0.5F, -2};
   for (int i = 0; i < 2; ++i) {
     tutti_pending* pulled = NULL;
     CHECK_OK(tutti_store_pull(store, 1, &keys[i], values, NULL, &pulled));

@@ -17,8 +17,8 @@ std::unique_ptr<Stream::Task> take(Stream& stream) {
   const Unseen unseen;
   Lock lock(world().mutex);
   stream.busy = false;
-  world().changed.notify_all();
-  world().changed.wait(lock, [&] { return stream.destroyed || !stream.queue.empty(); });
+  if (stream.queue.empty()) world().changed.notify_all();
+  stream.came.wait(lock, [&] { return stream.destroyed || !stream.queue.empty(); });
   if (stream.queue.empty()) return nullptr;
   stream.busy = true;
   auto task = std::move(stream.queue.front());
@@ -117,7 +117,7 @@ void enqueue(Stream& stream, std::unique_ptr<Stream::Task> task) {
   const Unseen unseen;
   const Lock lock(world().mutex);
   stream.queue.push_back(std::move(task));
-  world().changed.notify_all();
+  stream.came.notify_one();
 }
 
 std::uint64_t record(Stream& stream, Event& event) {

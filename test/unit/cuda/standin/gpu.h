@@ -44,9 +44,10 @@ struct Stream {
   };
   Device* device = nullptr;
   std::deque<std::unique_ptr<Task>> queue;
-  Event end;          ///< what a synchronisation records
-  char done = 0;      ///< for `publish`, after each task
-  bool busy = false;  ///< with a task that is no longer in the queue
+  std::condition_variable came;  ///< a task has come to the queue, or the stream was destroyed
+  Event end;                     ///< what a synchronisation records
+  char done = 0;                 ///< for `publish`, after each task
+  bool busy = false;             ///< with a task that is no longer in the queue
   bool hung = false;
   bool capturing = false;
   bool destroyed = false;
@@ -69,6 +70,7 @@ struct Block {
 
 struct World {
   std::mutex mutex;
+  /// An event has passed, a stream has nothing more to do, or a device has failed.
   std::condition_variable changed;
   Machine machine;
   Faults faults{""};

@@ -29,7 +29,7 @@ CUresult cuStreamDestroy(CUstream handle) {
   const auto found = world().streams.find(handle);
   if (found == world().streams.end() || found->second->destroyed) return CUDA_ERROR_INVALID_HANDLE;
   found->second->destroyed = true;
-  world().changed.notify_all();
+  found->second->came.notify_one();
   return CUDA_SUCCESS;
 }
 
