@@ -23,6 +23,7 @@ Messenger::Messenger(const topology::Topology& topology, SessionTime limit, Pair
       endpoint_(topology.rank, topology.size, limit),
       is_closing_(std::move(is_closing)),
       node_(topology.local_ranks(), memory),
+      found_closing_(static_cast<std::size_t>(topology.size)),
       looks_here_(SessionTime{}),
       looks_between_nodes_(settling(limit)) {
   if (between_nodes.communicator != nullptr) remote_.emplace(between_nodes);
@@ -80,7 +81,7 @@ bool Messenger::step(SessionTime now) {
   endpoint_.pass_time(now);
   // This comes before the frames are read. So all frames that a rank of this node posted before it
   // left are there.
-  find_departures();
+  find_departures(now);
   news_.clear();
   bool moved = node_.step(news_);
   if (remote_ && (!empty() || remote_->is_sending())) {
@@ -93,13 +94,27 @@ bool Messenger::step(SessionTime now) {
   return apply() || moved;
 }
 
-void Messenger::find_departures() {
+void Messenger::find_departures(SessionTime now) {
   departed_.clear();
   if (empty() && !closing_) return;
   for (int rank = 0; rank < topology_.size; ++rank) {
     if (rank == topology_.rank || !is_closing_(rank)) continue;
-    if (closing_ || endpoint_.needs(rank)) departed_.push_back(rank);
+    const bool needed = endpoint_.needs(rank);
+    if (closing_ || needed) departed_.push_back(rank);
+    auto& found = found_closing_[static_cast<std::size_t>(rank)];
+    if (needed && !found) found = now;
   }
+}
+
+// The news that a rank of another node closes may overtake its frames. `left` is the last of them.
+// A rank to which this one has sent something, and which has not seen that, posts none. So its
+// first frame is awaited only for as long as frames may take. The first one may be the answer to an
+// eager send.
+bool Messenger::may_be_heard(int rank) const {
+  if (is_here(rank)) return false;
+  const auto& found = found_closing_[static_cast<std::size_t>(rank)];
+  return endpoint_.has_heard(rank) ||
+         (found && endpoint_.needs(rank) && looks_between_nodes_.before() < *found);
 }
 
 void Messenger::hear() {
@@ -112,8 +127,7 @@ void Messenger::hear() {
   for (const int rank : news_.received_from) endpoint_.note_received(rank);
   for (const TransferId call : news_.arrived) endpoint_.note_arrived(call);
   for (const int rank : departed_) {
-    // Frames of another node may still be on their way. `left` is the last of them.
-    if (!is_here(rank) && endpoint_.has_heard(rank)) continue;
+    if (may_be_heard(rank)) continue;
     endpoint_.note_departed(rank);
     if (is_here(rank)) node_.forget(rank);
   }

@@ -70,8 +70,10 @@ class Messenger {
   bool is_here(int rank) const;
   Carrier& carrier(int rank);
   void keep(TransferId call, int peer, std::span<std::byte> memory);
-  void find_departures();
+  void find_departures(SessionTime now);
   void hear();
+  /// Whether frames of a rank that closes its store may still be on their way.
+  bool may_be_heard(int rank) const;
   /// The earliest time at which that rank can have made an eager send.
   SessionTime posted_after(int from) const;
   bool apply();
@@ -90,6 +92,8 @@ class Messenger {
   std::size_t waits_between_nodes_ = 0;        ///< calls that may have to do with another node
   bool closing_ = false;
   std::vector<int> departed_;  ///< found at the beginning of a step
+  /// By rank: when this rank found that the other one closes its store, while a call needed it.
+  std::vector<std::optional<SessionTime>> found_closing_;
   Looks looks_here_;
   Looks looks_between_nodes_;
   std::vector<TransferDone> finished_;

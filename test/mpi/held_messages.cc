@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <deque>
@@ -25,6 +26,7 @@ struct Message {
 constexpr int small_bytes = 4096;
 
 std::atomic<std::chrono::milliseconds> hold_for{};
+std::atomic<int> only_bytes{0};  ///< 0: all but small messages
 std::atomic<int> probed{0};
 std::mutex mutex;
 std::deque<Message> held, sent;  // in the order in which they were given
@@ -43,6 +45,16 @@ void send_what_is_due() {
   }
 }
 
+/// Whether a message goes out at once. Those that follow a message that is held are held, too: all
+/// of them, or those of its communicator.
+bool goes_now(int bytes, MPI_Comm comm) {
+  const bool wanted = only_bytes == 0 ? bytes > small_bytes : bytes == only_bytes;
+  if (wanted && hold_for.load().count() != 0) return false;
+  return std::none_of(held.begin(), held.end(), [&](const Message& message) {
+    return only_bytes == 0 || message.comm == comm;
+  });
+}
+
 /// A request that is complete.
 int complete(MPI_Request* request) {
   const auto query = [](void* /*state*/, MPI_Status* status) {
@@ -58,6 +70,11 @@ int complete(MPI_Request* request) {
 }  // namespace
 
 void hold_messages(std::chrono::milliseconds time) {
+  hold_messages(time, 0);
+}
+
+void hold_messages(std::chrono::milliseconds time, std::size_t bytes) {
+  only_bytes = static_cast<int>(bytes);
   hold_for = time;
 }
 
@@ -73,12 +90,10 @@ int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, M
               MPI_Request* request) {
   send_what_is_due();
   const std::lock_guard lock(mutex);
-  const auto time = hold_for.load();
-  if (held.empty() && (time.count() == 0 || count <= small_bytes)) {
-    return PMPI_Isend(data, count, type, to, tag, comm, request);
-  }
+  if (goes_now(count, comm)) return PMPI_Isend(data, count, type, to, tag, comm, request);
   const auto* const bytes = static_cast<const std::byte*>(data);
-  held.push_back({{bytes, bytes + count}, to, tag, comm, Clock::now() + time, MPI_REQUEST_NULL});
+  const auto due = Clock::now() + hold_for.load();
+  held.push_back({{bytes, bytes + count}, to, tag, comm, due, MPI_REQUEST_NULL});
   return complete(request);
 }
 
