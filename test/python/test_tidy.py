@@ -43,7 +43,8 @@ class Together(unittest.TestCase):
         (self.root / "lib/c.h").write_text("struct C { C(int); };\n")
         found = self.found_in(a="namespace n { int x; }\nusing n::x;\n", b='#include "c.h"\n',
                               d="int *p();\nint d() { int *q = nullptr; return *q; }\n")
-        for line in ("lib/a.cc:2:10: error: using decl 'x' is unused", "lib/c.h:1:12: error: single-argument constructors",
+        for line in ("lib/a.cc:2:10: error: using decl 'x' is unused",
+                     "lib/c.h:1:12: error: single-argument constructors",
                      "lib/d.cc:2:36: error: Dereference of null pointer"):
             self.assertIn(line, found)
 
