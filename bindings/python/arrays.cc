@@ -180,7 +180,10 @@ bool is_usable(const ArrayInterface& found, Access access) {
 std::optional<Tensor> taken_from_numpy(nb::handle array, Access access, Elements elements,
                                        Device device, const std::shared_ptr<HeldArrays>& arrays) {
   const nb::object capsule = interface_of(array);
-  const auto& found = *static_cast<ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  // A subclass may return anything.
+  void* const interface = PyCapsule_GetPointer(capsule.ptr(), nullptr);
+  if (interface == nullptr) throw nb::python_error();
+  const auto& found = *static_cast<ArrayInterface*>(interface);
   const std::optional<DType> dtype = dtype_of(array, found, elements);
   if (!dtype || !is_usable(found, access)) return std::nullopt;
   Tensor tensor(std::shared_ptr<void>(arrays, found.data),

@@ -62,9 +62,13 @@ PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
 
 Pending BoundArrays::start() const {
   drop_released();
-  const WithoutGil unlocked;
-  check_();
-  return bound_.start();
+  Pending pending = [this] {
+    const WithoutGil unlocked;
+    check_();
+    return bound_.start();
+  }();
+  last_ = pending;
+  return pending;
 }
 
 bool BoundArrays::wait(nb::handle timeout) const {
@@ -77,13 +81,15 @@ void BoundArrays::run() const {
     check_();
     return bound_.run_for(signal_delay);
   }();
+  last_ = pending;
   python::wait(pending, nb::none());
 }
 
-/// A call in flight may hold the arrays, too. Then their memory lives until that call is done,
-/// whatever the collector clears.
+// A call in flight holds the arrays, too, so the collector must see that something else refers to
+// them: it would finalise them otherwise. A call may end between two passes of the collector. None
+// can begin then, because that needs the GIL.
 int BoundArrays::traverse(visitproc visit, void* arg) const {
-  if (arrays_ == nullptr) return 0;
+  if (arrays_ == nullptr || (last_ && !last_->done())) return 0;
   for (const nb::object& object : arrays_->objects) Py_VISIT(object.ptr());
   return 0;
 }

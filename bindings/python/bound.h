@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "python/releases.h"
 #include "tutti/bound.h"
+#include "tutti/pending.h"
 
 namespace tutti::python {
 
@@ -25,8 +27,8 @@ class BoundArrays {
   /// Blocks, also for other ranks, unless a signal's handler raises an exception.
   void run() const;
 
-  /// For Python's garbage collector: shows it the objects that the binding holds, and lets go of
-  /// them. An array may hold its own binding. Once cleared, a binding refuses every call.
+  /// For Python's garbage collector: shows it the objects that only the binding holds, and lets go
+  /// of them. An array may hold its own binding. Once cleared, a binding refuses every call.
   int traverse(visitproc visit, void* arg) const;
   void clear();
 
@@ -34,6 +36,7 @@ class BoundArrays {
   Bound bound_;
   std::shared_ptr<HeldArrays> arrays_;
   std::function<void()> check_;
+  mutable std::optional<Pending> last_;
 };
 
 /// The class Bound.

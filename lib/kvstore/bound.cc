@@ -14,8 +14,7 @@ constexpr std::string_view call_name = "bound pushpull";
 BoundCall& binding_of(const std::shared_ptr<BoundCall>& call) {
   if (call != nullptr) return *call;
   throw Error(ErrorCode::invalid_argument,
-              "this Bound has been moved from, so it refers to no binding; use the Bound to which "
-              "it was moved");
+              "this Bound refers to no binding any more; use the Bound to which it was moved");
 }
 
 }  // namespace

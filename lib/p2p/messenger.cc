@@ -15,6 +15,10 @@ SessionTime settling(SessionTime limit) {
   return std::min<SessionTime>(std::chrono::seconds(1), limit / 8);
 }
 
+/// How often this rank looks for the first frame of a rank that closes, at least. A rank that gets
+/// no processor for a while may look only once in that time.
+constexpr int enough_looks = 10;
+
 }  // namespace
 
 Messenger::Messenger(const topology::Topology& topology, SessionTime limit, PairMemory& memory,
@@ -23,7 +27,7 @@ Messenger::Messenger(const topology::Topology& topology, SessionTime limit, Pair
       endpoint_(topology.rank, topology.size, limit),
       is_closing_(std::move(is_closing)),
       node_(topology.local_ranks(), memory),
-      found_closing_(static_cast<std::size_t>(topology.size)),
+      closings_(static_cast<std::size_t>(topology.size)),
       looks_here_(SessionTime{}),
       looks_between_nodes_(settling(limit)) {
   if (between_nodes.communicator != nullptr) remote_.emplace(between_nodes);
@@ -101,8 +105,9 @@ void Messenger::find_departures(SessionTime now) {
     if (rank == topology_.rank || !is_closing_(rank)) continue;
     const bool needed = endpoint_.needs(rank);
     if (closing_ || needed) departed_.push_back(rank);
-    auto& found = found_closing_[static_cast<std::size_t>(rank)];
-    if (needed && !found) found = now;
+    auto& closing = closings_[static_cast<std::size_t>(rank)];
+    if (needed && !closing) closing = {now};
+    if (closing && closing->looks < enough_looks) ++closing->looks;
   }
 }
 
@@ -112,9 +117,10 @@ void Messenger::find_departures(SessionTime now) {
 // eager send.
 bool Messenger::may_be_heard(int rank) const {
   if (is_here(rank)) return false;
-  const auto& found = found_closing_[static_cast<std::size_t>(rank)];
-  return endpoint_.has_heard(rank) ||
-         (found && endpoint_.needs(rank) && looks_between_nodes_.before() < *found);
+  if (endpoint_.has_heard(rank)) return true;
+  const auto& closing = closings_[static_cast<std::size_t>(rank)];
+  if (!closing || !endpoint_.needs(rank)) return false;
+  return closing->looks < enough_looks || looks_between_nodes_.before() < closing->found;
 }
 
 void Messenger::hear() {

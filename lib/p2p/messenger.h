@@ -66,6 +66,11 @@ class Messenger {
     std::span<std::byte> memory;  ///< the memory of a send is only read
     bool between_nodes = false;
   };
+  /// This rank found that another one closes its store while a call needs it.
+  struct Closing {
+    SessionTime found;
+    int looks = 0;  ///< for frames, since then
+  };
 
   bool is_here(int rank) const;
   Carrier& carrier(int rank);
@@ -91,9 +96,8 @@ class Messenger {
   std::unordered_map<TransferId, Data> data_;  ///< of the calls that are not over
   std::size_t waits_between_nodes_ = 0;        ///< calls that may have to do with another node
   bool closing_ = false;
-  std::vector<int> departed_;  ///< found at the beginning of a step
-  /// By rank: when this rank found that the other one closes its store, while a call needed it.
-  std::vector<std::optional<SessionTime>> found_closing_;
+  std::vector<int> departed_;                     ///< found at the beginning of a step
+  std::vector<std::optional<Closing>> closings_;  ///< by rank
   Looks looks_here_;
   Looks looks_between_nodes_;
   std::vector<TransferDone> finished_;

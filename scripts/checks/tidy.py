@@ -9,9 +9,9 @@ ten commits before. Uncommitted work counts. A changed header is checked through
 with clang. The tests' sources take as long as all others, so they are checked only when they change; they also run
 under the sanitizers.
 
-clang-tidy reads several sources as one, which takes less time. If it finds something, it reads these
-sources one by one, and only what it finds then counts. Without --all its static analyzer follows fewer paths through
-each function, which takes a third of the analyzer's time.
+With --all, clang-tidy reads the sources one by one. Without it, clang-tidy reads several as one, which takes less time.
+If it finds something, it reads these sources one by one, and only what it finds then counts. It may overlook something:
+a using-declaration that only another of these sources uses, and what its static analyzer finds on longer paths.
 """
 import argparse
 import concurrent.futures
@@ -103,44 +103,47 @@ def selected(sources):
     return [s for s in sources if s in changed or s in shown], f"changed since {base[:12]}"
 
 
-def in_groups(entries):
-    """[(folder, command without a source, sources)]: at most AT_ONCE sources of one folder at the top, and the words
-    with which any of them is compiled. `entries` are pairs of a source and its entry in a compilation database."""
+def in_groups(entries, at_once=AT_ONCE):
+    """Lists of at most so many sources of one folder at the top. `entries` are pairs of a source and its entry in a
+    compilation database, and so are the lists' elements."""
     alike = {}
     for source, entry in entries:
         alike.setdefault((entry["directory"], source.relative_to(ROOT).parts[0]), []).append((source, entry))
-    for (folder, _), of_folder in alike.items():
-        for first in range(0, len(of_folder), AT_ONCE):
-            group = of_folder[first:first + AT_ONCE]
-            words = dict.fromkeys(word for _, entry in group for word in reading(entry["command"], entry["file"]))
-            yield folder, tuple(words), [source for source, _ in group]
+    for of_folder in alike.values():
+        for first in range(0, len(of_folder), at_once):
+            yield of_folder[first:first + at_once]
 
 
-def database_of(aside, folder, words, sources):
+def words_for(group):
+    """The words with which any of these sources is compiled. meson writes an option and its value as one word."""
+    return list(dict.fromkeys(word for _, entry in group for word in reading(entry["command"], entry["file"])))
+
+
+def database_of(aside, group, how):
     """Writes a compilation database into the folder `aside`, and returns the file that clang-tidy is to read: a copy
     of all sources, because the static analyzer of clang 14 passes over functions of included files."""
-    file = sources[0]
-    if len(sources) > 1:
+    folder, file, words = group[0][1]["directory"], group[0][0], [*words_for(group), *how]
+    if len(group) > 1:
         file = pathlib.Path(aside, "sources.cc")
-        file.write_text("\n".join(source.read_text() for source in sources))
-        words = [*words, NO_SHADOW, *(f"-iquote{os.path.relpath(where, folder)}"
-                                      for where in sorted({source.parent for source in sources}))]
+        file.write_text("\n".join(source.read_text() for source, _ in group))
+        words += [NO_SHADOW, *(f"-iquote{os.path.relpath(where, folder)}"
+                               for where in sorted({source.parent for source, _ in group}))]
     pathlib.Path(aside, "compile_commands.json").write_text(
         json.dumps([{"directory": folder, "command": shlex.join([*words, str(file)]), "file": str(file)}]))
     return file
 
 
-def tidy(folder, words, sources):
-    """What clang-tidy finds in sources that it reads as one."""
-    with tempfile.TemporaryDirectory(dir=folder) as aside:
-        file = database_of(aside, folder, words, sources)
+def tidy(group, how=()):
+    """What clang-tidy finds in sources that it reads as one, with further words for the compiler."""
+    with tempfile.TemporaryDirectory(dir=group[0][1]["directory"]) as aside:
+        file = database_of(aside, group, how)
         done = subprocess.run(["clang-tidy-14", "-p", aside, "--quiet", str(file)], text=True,
                               cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode == 0:
         return ""
-    if len(sources) == 1:
+    if len(group) == 1:
         return done.stdout or done.stderr
-    return "".join(tidy(folder, words, [source]) for source in sources)
+    return "".join(tidy([one], how) for one in group)
 
 
 def main():
@@ -162,8 +165,8 @@ def main():
         files = sorted(files, key=lambda file: file.is_relative_to(ROOT / "test"))[:MOST]
     print(f"clang-tidy on {len(files)} of {len(sources)} sources ({why})", flush=True)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        groups = in_groups((file, sources[file]) for file in files)
-        reports = list(pool.map(lambda group: tidy(group[0], (*group[1], *how), group[2]), groups))
+        groups = in_groups(((file, sources[file]) for file in files), 1 if args.all else AT_ONCE)
+        reports = list(pool.map(lambda group: tidy(group, how), groups))
     problems = [report for report in reports if report]
     print("\n".join(problems) or "clang-tidy found nothing")
     return 1 if problems else 0

@@ -214,6 +214,25 @@ class InFlight(Ranks):
             return seen() is None
         self.assertTrue(until(is_gone))
 
+    def test_an_array_of_a_call_in_flight_is_not_collected(self):
+        class Holding(np.ndarray):
+            """Unlike numpy's own arrays, these have attributes."""
+        array = self.mine().view(Holding)
+        array.binding = self.kv.bind("its own, in flight", array)
+        seen = weakref.ref(array)
+        last = self.kv.num_workers - 1
+        if self.kv.rank == last:
+            self.kv.barrier()
+            pending = array.binding.start()
+        else:
+            # The call is in flight until the last rank starts it.
+            pending = array.binding.start()
+            del array
+            gc.collect()
+            self.assertIsNotNone(seen())
+            self.kv.barrier()
+        pending.wait()
+
     def test_a_callback_that_is_refused_in_a_forked_child_is_dropped(self):
         pendings = []
 

@@ -40,7 +40,7 @@ def await_in_a_loop(pending):
 
 
 def wait_a_little(pending):
-    while not pending.wait(random.random() * 0.01):
+    while not pending.wait(0.003):
         pass
 
 
@@ -74,13 +74,15 @@ class Waits(unittest.TestCase):
             self.assertLess(time.monotonic() - start, STALL_SECONDS)
 
     def test_calls_end_without_a_stall_in_whatever_ways_their_ranks_wait_for_them(self):
+        seed = time.time_ns()
+        print(f"seed {seed}", flush=True)
         with tempfile.TemporaryFile() as log:
             before = os.dup(2)
             os.dup2(log.fileno(), 2)
             try:
                 for options in ({}, {"fusion_bytes": 4096, "part_bytes": 4096}):
                     with make_store(stall_report_after=STALL_SECONDS, log_level="warning", **options) as kv:
-                        self.take_turns(kv, random.Random(kv.rank))
+                        self.take_turns(kv, random.Random(f"{seed} {kv.rank}"))
             finally:
                 os.dup2(before, 2)
                 os.close(before)

@@ -8,8 +8,9 @@ import sys
 from installed import HERE, ROOT, Installed, said
 from launching import LAUNCH, LOCAL, MPI, LaunchCase
 
-#: package_*.py that every rank of a job runs, beside package_ranks.py.
-PROGRAMS = ("arrays", "errors", "waits", "stalls", "bound", "deleters", "objects", "values", "misuse", "logs")
+#: package_*.py that every rank of a job runs: those that the quick tier runs, too, and the others.
+FIRST = ("ranks", "bound", "deleters")
+PROGRAMS = ("arrays", "errors", "waits", "stalls", "objects", "values", "misuse", "logs")
 
 
 class Promises:
@@ -21,8 +22,9 @@ class Promises:
 
     def test_what_it_promises_first_to_the_ranks_of_a_job(self):
         for count in self.COUNTS:
-            with self.subTest(ranks=count):
-                self.on_ranks(count, HERE / "package_ranks.py", timeout=120)
+            for program in FIRST:
+                with self.subTest(program, ranks=count):
+                    self.on_ranks(count, HERE / f"package_{program}.py", timeout=120)
 
     def test_what_else_it_promises_to_the_ranks_of_a_job(self):
         self.pip("install", "ml_dtypes")

@@ -37,7 +37,9 @@ class Together(unittest.TestCase):
         files = [self.root / f"lib/{name}.cc" for name in sources]
         for file, text in zip(files, sources.values(), strict=True):
             file.write_text(text)
-        return tidy.tidy(str(self.root / "build"), ("clang++-14", "-std=c++20", "-I../lib", *tidy.SHALLOW), files)
+        entries = [{"directory": str(self.root / "build"), "file": str(file),
+                    "command": f"clang++-14 -std=c++20 -I../lib -c {file}"} for file in files]
+        return tidy.tidy(list(zip(files, entries, strict=True)), tidy.SHALLOW)
 
     def test_it_finds_bugs_in_each_of_several_sources(self):
         (self.root / "lib/c.h").write_text("struct C { C(int); };\n")
@@ -51,11 +53,12 @@ class Together(unittest.TestCase):
     def test_sources_of_one_folder_are_read_with_the_words_of_all(self):
         entries = [(tidy.ROOT / file, {"directory": "/b", "file": f"../{file}", "command": f"c++ {words} -c ../{file}"})
                    for file, words in (("lib/a.cc", "-Ia -W"), ("test/t.cc", "-It"), ("lib/x/b.cc", "-Ib -W"))]
-        self.assertEqual(list(tidy.in_groups(entries)),
-                         [("/b", ("c++", "-Ia", "-W", "-fsyntax-only", "-Ib"), [entries[0][0], entries[2][0]]),
-                          ("/b", ("c++", "-It", "-fsyntax-only"), [entries[1][0]])])
+        groups = list(tidy.in_groups(entries))
+        self.assertEqual(groups, [[entries[0], entries[2]], [entries[1]]])
+        self.assertEqual(tidy.words_for(groups[0]), ["c++", "-Ia", "-W", "-fsyntax-only", "-Ib"])
         many = list(tidy.in_groups(entries[:1] * (together.AT_ONCE + 1)))
-        self.assertEqual([len(sources) for *_, sources in many], [together.AT_ONCE, 1])
+        self.assertEqual([len(group) for group in many], [together.AT_ONCE, 1])
+        self.assertEqual([len(group) for group in tidy.in_groups(entries, 1)], [1, 1, 1])
 
     def test_names_that_two_sources_have_are_no_bug(self):
         text = "namespace { int count = 0; }\nint {name}() { return ++count; }\n"
