@@ -59,7 +59,7 @@ class Values(unittest.TestCase):
         kv.pushpull("gradient", gradient).wait()
         np.testing.assert_array_equal(gradient, np.full(10_000, 0.25 * kv.num_workers, np.float32))
         self.assertLess(kv.counters().bytes_between_nodes - before, 10_000)
-        with self.assertRaisesRegex(tutti.InvalidArgumentError, "'2bit' is for float32, float16 and bfloat16"):
+        with self.assertRaisesRegex(tutti.InvalidArgumentError, "'2bit' takes float32, float16 and bfloat16"):
             kv.pushpull("whole", np.ones(3, np.int32))
 
     def objects(self, kv):
