@@ -74,7 +74,7 @@ void Store::end_process(int status, const std::string& why) {
     if (!why.empty()) fmt::print(stderr, "tutti[rank {}] error: {}\n", rank, why);
     fmt::print(stderr,
                "tutti[rank {}] error: a store was still open when the process ended with status "
-               "{}: it is left as it is, and to the other ranks this one is lost\n",
+               "{}: it stays open, and the other ranks take this rank for lost\n",
                rank, status);
   }
   std::fflush(nullptr);

@@ -199,7 +199,7 @@ class Split(Networks):
 
     def test_a_part_that_is_none_is_refused(self):
         for parts, part in ((3, 3), (3, -1), (0, 0)):
-            with self.assertRaisesRegex(ValueError, f"part {part} of {parts}"):
+            with self.assertRaisesRegex(ValueError, f"part_index is {part}, .*, which is {parts}"):
                 tutti.mxnet.SplitSampler(10, parts, part)
         with self.assertRaisesRegex(ValueError, "2 elements.*3 parts"):
             tutti.mxnet.SplitSampler(2, 3, 0)

@@ -14,7 +14,7 @@ class Asynchronous(Served):
         for name in ("dist_async", "dist_device_async", "dist_async_device"):
             self.assertEqual(mx.kv.create(name).type, name)
         kv = mx.kv.create(self.ASKED)
-        self.refused(lambda: mx.kv.create("dist_sync"), "of type dist_async already")
+        self.refused(lambda: mx.kv.create("dist_sync"), "already has a store of type dist_async")
         kv.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
         kv.init("w", mx.nd.zeros(1000))
         for _ in range(20):

@@ -27,7 +27,7 @@ class Named(Served):
         self.refused(lambda: self.kv.is_capable("sparse"), "Unknown capability: sparse", ValueError)
 
     def test_a_job_of_one_kind_refuses_the_other_and_mpi(self):
-        self.refused(lambda: mx.kv.create("dist_async"), "of type dist_sync already.*dist_async")
+        self.refused(lambda: mx.kv.create("dist_async"), "already has a store of type dist_sync.*dist_async")
         self.refused(lambda: mx.kv.create("dist_sync_mpi"), "--mode ps.*--mode mpi")
 
     def test_a_store_of_mxnets_own_that_would_take_the_scheduler_for_its_own_is_refused(self):

@@ -18,8 +18,8 @@ class SplitSampler(gluon.data.sampler.Sampler):
 
     def __init__(self, length, num_parts=1, part_index=0):
         if not 0 <= part_index < num_parts:
-            raise ValueError(f"part_index is {part_index}, but the {num_parts} parts have the numbers 0 to "
-                             f"{num_parts - 1}")
+            raise ValueError(f"part_index is {part_index}, but it must be at least 0, and less than num_parts, which "
+                             f"is {num_parts}")
         if length < num_parts:
             raise ValueError(f"{length} elements cannot be split into {num_parts} parts, because some parts would be "
                              "empty")
