@@ -36,7 +36,7 @@ class BoundArrays {
   Bound bound_;
   std::shared_ptr<HeldArrays> arrays_;
   std::function<void()> check_;
-  mutable std::optional<Pending> last_;
+  mutable std::optional<Pending> last_;  ///< of the calls
 };
 
 /// The class Bound.
