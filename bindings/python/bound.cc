@@ -60,7 +60,7 @@ PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
 
 }  // namespace
 
-Pending BoundArrays::start() const {
+Pending BoundArrays::start() {
   drop_released();
   Pending pending = [this] {
     const WithoutGil unlocked;
@@ -75,7 +75,7 @@ bool BoundArrays::wait(nb::handle timeout) const {
   return python::wait(bound_, timeout);
 }
 
-void BoundArrays::run() const {
+void BoundArrays::run() {
   const Pending pending = [this] {
     const WithoutGil unlocked;
     check_();

@@ -21,11 +21,11 @@ class BoundArrays {
       : bound_(std::move(bound)), arrays_(std::move(arrays)), check_(std::move(check)) {}
 
   /// Submits the call, and does not block.
-  Pending start() const;
+  Pending start();
   /// Waits for the last start, like Pending.wait of Python.
   bool wait(nanobind::handle timeout) const;
   /// Blocks, also for other ranks, unless a signal's handler raises an exception.
-  void run() const;
+  void run();
 
   /// For Python's garbage collector: shows it the objects that only the binding holds, and lets go
   /// of them. An array may hold its own binding. Once cleared, a binding refuses every call.
@@ -36,7 +36,7 @@ class BoundArrays {
   Bound bound_;
   std::shared_ptr<HeldArrays> arrays_;
   std::function<void()> check_;
-  mutable std::optional<Pending> last_;  ///< of the calls
+  std::optional<Pending> last_;  ///< of the calls
 };
 
 /// The class Bound.

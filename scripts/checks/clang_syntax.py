@@ -20,23 +20,27 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import Parser
-from together import NO_SHADOW, as_one, in_groups
+from together import NO_SHADOW, as_one, in_groups, reading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: It changes with each package that is installed: system headers are not read for the hash.
 PACKAGES = pathlib.Path("/var/lib/dpkg/status")
 
 
+def command_of(_, entry):
+    return entry["directory"], reading(entry["command"], entry["file"])
+
+
 def library(build):
-    """Groups of the sources of the library's targets and tutti-server. The tests' fuzzers compile some sources once
-    more."""
-    entries = []
+    """[(folder, command without a source, sources)] of the library's targets and tutti-server. The tests' fuzzers
+    compile some sources once more."""
+    pairs = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
         if source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in ("lib", "coordinator", "bindings"):
             if not entry["output"].startswith("test/"):
-                entries.append((entry, str(source)))
-    return in_groups(entries)
+                pairs.append((str(source), entry))
+    return [(*command_of(*group[0]), [source for source, _ in group]) for group in in_groups(pairs, command_of)]
 
 
 def hash_of(words, files):

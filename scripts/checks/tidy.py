@@ -26,7 +26,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import Parser
-from together import AT_ONCE, NO_SHADOW, reading
+from together import AT_ONCE, NO_SHADOW, in_groups, reading
 
 SKIPPED = 77
 # More commits than this seldom come to main together.
@@ -103,15 +103,9 @@ def selected(sources):
     return [s for s in sources if s in changed or s in shown], f"changed since {base[:12]}"
 
 
-def in_groups(entries, at_once=AT_ONCE):
-    """Lists of at most so many sources of one folder at the top. `entries` are pairs of a source and its entry in a
-    compilation database, and so are the lists' elements."""
-    alike = {}
-    for source, entry in entries:
-        alike.setdefault((entry["directory"], source.relative_to(ROOT).parts[0]), []).append((source, entry))
-    for of_folder in alike.values():
-        for first in range(0, len(of_folder), at_once):
-            yield of_folder[first:first + at_once]
+def place_of(source, entry):
+    """Sources of one folder at the top are read as one, whatever their targets."""
+    return entry["directory"], source.relative_to(ROOT).parts[0]
 
 
 def words_for(group):
@@ -165,7 +159,7 @@ def main():
         files = sorted(files, key=lambda file: file.is_relative_to(ROOT / "test"))[:MOST]
     print(f"clang-tidy on {len(files)} of {len(sources)} sources ({why})", flush=True)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        groups = in_groups(((file, sources[file]) for file in files), 1 if args.all else AT_ONCE)
+        groups = in_groups(((file, sources[file]) for file in files), place_of, 1 if args.all else AT_ONCE)
         reports = list(pool.map(lambda group: tidy(group, how), groups))
     problems = [report for report in reports if report]
     print("\n".join(problems) or "clang-tidy found nothing")

@@ -21,14 +21,13 @@ def reading(command, file):
     return (*kept, "-fsyntax-only")
 
 
-def in_groups(entries):
-    """[(folder, command without a source, sources)]: at most AT_ONCE sources in each, which one command compiles.
-    `entries` are pairs of an entry of a compilation database and its source."""
+def in_groups(pairs, kind_of, at_once=AT_ONCE):
+    """Lists of at most so many of these pairs, which are of one kind. A pair is a source and its entry in a compilation
+    database."""
     alike = {}
-    for entry, source in entries:
-        alike.setdefault((entry["directory"], reading(entry["command"], entry["file"])), []).append(source)
-    return [(*command, sources[first:first + AT_ONCE]) for command, sources in alike.items()
-            for first in range(0, len(sources), AT_ONCE)]
+    for source, entry in pairs:
+        alike.setdefault(kind_of(source, entry), []).append((source, entry))
+    return [pairs[first:first + at_once] for pairs in alike.values() for first in range(0, len(pairs), at_once)]
 
 
 def as_one(sources):

@@ -37,6 +37,10 @@ def exchange_in_child(_):
     STORES[-1].pushpull("from a worker", np.ones(4)).wait()
 
 
+class Holding(np.ndarray):
+    """Unlike numpy's own arrays, these have attributes."""
+
+
 class Workers(Ranks):
     def setUp(self):
         STORES.append(self.kv)
@@ -200,8 +204,6 @@ class InFlight(Ranks):
         self.assertTrue(until(lambda: seen() is None))
 
     def test_an_array_that_holds_its_own_binding_is_collected(self):
-        class Holding(np.ndarray):
-            """Unlike numpy's own arrays, these have attributes."""
         array = self.mine().view(Holding)
         array.binding = self.kv.bind("its own", array)
         array.binding.run()
@@ -215,8 +217,6 @@ class InFlight(Ranks):
         self.assertTrue(until(is_gone))
 
     def test_an_array_of_a_call_in_flight_is_not_collected(self):
-        class Holding(np.ndarray):
-            """Unlike numpy's own arrays, these have attributes."""
         array = self.mine().view(Holding)
         array.binding = self.kv.bind("its own, in flight", array)
         seen, lives = weakref.ref(array), True

@@ -21,7 +21,8 @@ using namespace tutti;
 
 namespace {
 
-/// What was heard before the newest store was made, and what it heard if it is gone.
+/// The calls that stores before the newest one heard, and those that the newest heard if it is
+/// gone.
 std::string heard_before;
 /// The store that was made last. Null when it is gone.
 RecordingStore* newest = nullptr;
@@ -29,8 +30,8 @@ RecordingStore* newest = nullptr;
 std::shared_ptr<base::Completion> outcome;
 const auto order = std::make_shared<RecordingOrder>();
 
-/// What to add to a recorded call. No call may hold Python's lock, because other threads of Python
-/// would wait for the call.
+/// Returns the words that a recorded call gets if its thread holds Python's lock. No call may hold
+/// it, because other threads of Python would wait for the call.
 std::string lock_held() {
   static auto* const holds_lock =
       reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "PyGILState_Check"));
