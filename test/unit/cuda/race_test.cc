@@ -107,7 +107,9 @@ TEST_CASE("the thread sanitizer reports a missing wait, and none where all are")
         "a stream waits for an event before it is recorded",
         "another thread reads after a third has waited"}) {
     INFO(missing);
-    CHECK(standin::said_by(missing).find(report) != std::string::npos);
+    const std::string said = standin::said_by(missing);
+    INFO(said);
+    CHECK(said.find(report) != std::string::npos);
   }
   const std::string said = standin::said_by("all waits are there");
   INFO(said);
