@@ -1,6 +1,8 @@
 """scripts/lab and on_hosts.py: links as fast as said, hosts with names, and nothing left behind.
 
-    test_lab.py [unittest options]
+    test_lab.py [Links] [Lab] [Ends] [Words] [unittest options]
+
+The class Links measures, so it runs alone.
 """
 import contextlib
 import fcntl
@@ -62,7 +64,8 @@ class Case(unittest.TestCase):
         until(lambda: not remains(name), f"nothing of {name} remains; there are {remains(name)}")
 
 
-class Lab(Case):
+class UpCase(Case):
+    """Tests that share a lab of three hosts."""
     name = f"test{os.getpid()}a"
 
     @classmethod
@@ -90,6 +93,8 @@ class Lab(Case):
         total = sum(one["bytes"] for one in seen)
         return total, total / (max(one["end"] for one in seen) - min(one["start"] for one in seen))
 
+
+class Links(UpCase):
     def share(self, pairs, enough):
         """The part of the shaped rate that was reached. If others keep the processors busy, it may take several tries
         to see as much as a link can carry. No try may show more."""
@@ -112,6 +117,8 @@ class Lab(Case):
     def test_the_directions_of_a_link_do_not_share_what_it_carries(self):
         self.assertGreater(self.share([("h0", "h1"), ("h1", "h0")], 1.2), 1.2)
 
+
+class Lab(UpCase):
     def test_no_connection_begins_with_what_another_has_met(self):
         self.streams([("h0", "h1")], 0.3)
         self.assertEqual(self.must("exec", "h0", "ip", "tcp_metrics", "show", name=self.name), "")
