@@ -26,7 +26,7 @@ from layouts import main
 
 KIND = sys.argv.pop() if sys.argv[-1] in ("smoke", "newest") else ""
 NEWEST = KIND == "newest"
-SMOKE = ("test_every_collective", "test_ranks_find_each_other", "test_what_the_page_shows")
+SMOKE = ("test_every_collective", "test_what_the_page_shows")
 Installed.build_type = sys.argv.pop()
 #: The status of a job by how the rank ended that was the first to.
 ENDED = {"raises": 1, "exits": 3, "killed": 128 + signal.SIGKILL, "interrupted": 128 + signal.SIGINT}
