@@ -31,7 +31,7 @@ UNDEBUGGED = ("-Dbuildtype=debugoptimized", "-Ddebug=false")
 # -O2 takes a fifth, and most tests take longer to compile than to run. The builds without some part have its warnings.
 # With the CUDA toolkit, where there is one: tests play a GPU. The other builds have the stub.
 # Several sources are compiled as one, which reads the headers once for all of them. Kernels are compiled for few GPUs.
-TOGETHER = ("-Dunity=on", "-Dunity_size=8")
+TOGETHER = ("-Dunity=on", "-Dunity_size=16")
 GCC = Build("build-test", "g++ builds it without warnings",
             (*UNDEBUGGED, *TOGETHER, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true",
              "-Dcuda=auto", "-Dgpu_targets=compute_75,sm_90"), {})

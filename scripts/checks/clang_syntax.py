@@ -25,6 +25,8 @@ from together import NO_SHADOW, as_one, in_groups, reading
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: It changes with each package that is installed: system headers are not read for the hash.
 PACKAGES = pathlib.Path("/var/lib/dpkg/status")
+#: As many as g++ compiles as one.
+AT_ONCE = 16
 
 
 def command_of(_, entry):
@@ -40,7 +42,7 @@ def library(build):
         if source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in ("lib", "coordinator", "bindings"):
             if not entry["output"].startswith("test/"):
                 pairs.append((str(source), entry))
-    return [(*command_of(*group[0]), [source for source, _ in group]) for group in in_groups(pairs, command_of)]
+    return [(*command_of(*group[0]), [source for source, _ in group]) for group in in_groups(pairs, command_of, AT_ONCE)]
 
 
 def hash_of(words, files):

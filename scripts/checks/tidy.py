@@ -26,13 +26,15 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from command_line import Parser
-from together import AT_ONCE, NO_SHADOW, in_groups, reading
+from together import NO_SHADOW, in_groups, reading
 
 SKIPPED = 77
 # More commits than this seldom come to main together.
 COMMITS = 10
 # The most sources that are checked.
 MOST = 24
+# As many sources are read as one. More would leave a processor idle at the end.
+AT_ONCE = 8
 # The static analyzer's mode for fewer paths.
 SHALLOW = ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")
 # A comment, or a literal that may look like one.

@@ -1,8 +1,6 @@
 """Sources that clang reads as one, and so reads the headers once for all of them."""
 import shlex
 
-#: As many as g++ compiles as one.
-AT_ONCE = 8
 #: As where g++ compiles several as one, a constant of one file may hide a name of another.
 NO_SHADOW = "-Wno-shadow"
 #: Words of a compiler's command that ask for an object or for its dependencies, with the number of words after each.
@@ -21,7 +19,7 @@ def reading(command, file):
     return (*kept, "-fsyntax-only")
 
 
-def in_groups(pairs, kind_of, at_once=AT_ONCE):
+def in_groups(pairs, kind_of, at_once):
     """Lists of at most so many of these pairs, which are of one kind. A pair is a source and its entry in a compilation
     database."""
     alike = {}

@@ -141,7 +141,7 @@ class Installed(unittest.TestCase):
     @classmethod
     def setup(cls):
         """The options of the tests' other builds, so that the compiler's cache has the objects."""
-        quickly = [] if cls.build_type == "release" else ["-Doptimization=1", "-Dunity=on", "-Dunity_size=8"]
+        quickly = [] if cls.build_type == "release" else ["-Doptimization=1", "-Dunity=on", "-Dunity_size=16"]
         return [f"-Csetup-args={word}" for word in (f"-Dbuildtype={cls.build_type}", *quickly, *cls.SETUP)]
 
     @classmethod
