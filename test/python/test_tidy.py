@@ -7,7 +7,6 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/checks"))
 import tidy  # pylint: disable=wrong-import-position
-import together  # pylint: disable=wrong-import-position
 
 
 class Code(unittest.TestCase):
@@ -53,11 +52,11 @@ class Together(unittest.TestCase):
     def test_sources_of_one_folder_are_read_with_the_words_of_all(self):
         entries = [(tidy.ROOT / file, {"directory": "/b", "file": f"../{file}", "command": f"c++ {words} -c ../{file}"})
                    for file, words in (("lib/a.cc", "-Ia -W"), ("test/t.cc", "-It"), ("lib/x/b.cc", "-Ib -W"))]
-        groups = list(tidy.in_groups(entries, tidy.place_of))
+        groups = list(tidy.in_groups(entries, tidy.place_of, 8))
         self.assertEqual(groups, [[entries[0], entries[2]], [entries[1]]])
         self.assertEqual(tidy.words_for(groups[0]), ["c++", "-Ia", "-W", "-fsyntax-only", "-Ib"])
-        many = list(tidy.in_groups(entries[:1] * (together.AT_ONCE + 1), tidy.place_of))
-        self.assertEqual([len(group) for group in many], [together.AT_ONCE, 1])
+        many = list(tidy.in_groups(entries[:1] * 5, tidy.place_of, 4))
+        self.assertEqual([len(group) for group in many], [4, 1])
         self.assertEqual([len(group) for group in tidy.in_groups(entries, tidy.place_of, 1)], [1, 1, 1])
 
     def test_names_that_two_sources_have_are_no_bug(self):
