@@ -21,7 +21,7 @@ nb::object key_of(const Error& error) {
 /// words texts. They are kept, because nothing can be imported at the end of the interpreter.
 PyObject* package = nullptr;
 
-nb::object to_exception(const Error& error) {
+nb::object package_exception(const Error& error) {
   nb::list ranks;
   for (const int rank : error.ranks()) ranks.append(rank);
   const nb::dict words = nb::borrow<nb::dict>(package);
@@ -42,7 +42,7 @@ nb::object to_exception(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& ours) {
-    return to_exception(ours);
+    return package_exception(ours);
   } catch (const std::exception& other) {
     return nb::borrow(PyExc_RuntimeError)(other.what());
   }
@@ -64,7 +64,7 @@ void bind_errors(nb::module_& module) {
       std::rethrow_exception(thrown);
     } catch (const Error& error) {
       try {
-        raise(to_exception(error));
+        raise(package_exception(error));
       } catch (nb::python_error& other) {
         other.restore();
       }

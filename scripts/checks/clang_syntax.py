@@ -42,7 +42,8 @@ def library(build):
         if source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in ("lib", "coordinator", "bindings"):
             if not entry["output"].startswith("test/"):
                 pairs.append((str(source), entry))
-    return [(*command_of(*group[0]), [source for source, _ in group]) for group in in_groups(pairs, command_of, AT_ONCE)]
+    groups = in_groups(pairs, command_of, AT_ONCE)
+    return [(*command_of(*group[0]), [source for source, _ in group]) for group in groups]
 
 
 def hash_of(words, files):

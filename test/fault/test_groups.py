@@ -63,8 +63,8 @@ class Groups(unittest.TestCase):
         self.says(job, rf"rank 1: timeout, ranks 0: waited 4 s .*, rank 1 creates {two}, rank 0 (creates|has given "
                        rf"up) {three}")
         # This line comes before it in the log.
-        self.says(job, rf"warning: waiting for other ranks to create their store for [23]\.\d s: .*rank 0 creates {three}"
-                       rf", .*rank 1 creates {two}.*in the same order")
+        self.says(job, r"warning: waiting for other ranks to create their store for [23]\.\d s: "
+                       rf".*rank 0 creates {three}, .*rank 1 creates {two}.*in the same order")
         for rank in range(3):
             self.says(job, rf"rank {rank}: then it sums")
 
