@@ -13,6 +13,8 @@ from launcher.output import write
 from launcher.memory_file import file_of
 from launcher.programs import must_find
 
+# The longest wait for a program.
+WAIT_SECONDS = 0.5
 # How rsync says that files went away while it copied, such as a program's temporary ones.
 VANISHED = 24
 # ssh ends with this status if it has not started anything.
@@ -105,13 +107,29 @@ def copy_to(hosts, folder):
 
 
 def run_all(programs):
-    """Runs [(name, words, standard input)] at once: [(name, exit code, lines of output)]."""
+    """Runs [(name, words, standard input)] at once: [(name, exit code, lines of output)]. If Ctrl-C ends the launcher,
+    the programs end, too."""
     running, done = [], []
-    for name, words, told in programs:
-        with file_of(told.encode()) as file:
-            running.append((name, subprocess.Popen(words, stdin=file, stdout=subprocess.PIPE,
-                                                   stderr=subprocess.STDOUT)))
-    for name, process in running:
-        said, _ = process.communicate()
-        done.append((name, process.returncode, said.decode("utf-8", "surrogateescape").rstrip().split("\n")))
+    try:
+        for name, words, told in programs:
+            with file_of(told.encode()) as file:
+                running.append((name, subprocess.Popen(words, stdin=file, stdout=subprocess.PIPE,
+                                                       stderr=subprocess.STDOUT)))
+        for name, process in running:
+            said = output_of(process)
+            done.append((name, process.returncode, said.decode("utf-8", "surrogateescape").rstrip().split("\n")))
+    except BaseException:
+        for _, process in running:
+            process.kill()
+        raise
     return done
+
+
+def output_of(process):
+    """Waits for the end of a program. Python does not act on a signal that comes right before a wait until the wait is
+    over, so no wait is long."""
+    while True:
+        try:
+            return process.communicate(timeout=WAIT_SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            pass

@@ -34,19 +34,25 @@ def dies_with_parent(number, ignored=()):
     return prepare
 
 
-def descendants():
-    """Process ids of all that live below this process."""
-    children = {}
+def children():
+    """{process id: process ids of its children}."""
+    found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
                 parent = int(file.read().rpartition(b")")[2].split()[1])
         except OSError:
             continue
-        children.setdefault(parent, []).append(int(name))
+        found.setdefault(parent, []).append(int(name))
+    return found
+
+
+def descendants():
+    """Process ids of all that live below this process."""
+    below_each = children()
     found, todo = [], [os.getpid()]
     while todo:
-        below = children.get(todo.pop(), [])
+        below = below_each.get(todo.pop(), [])
         found += below
         todo += below
     return found
@@ -71,17 +77,17 @@ def lives_below(name):
     return name in running_below().values()
 
 
-def signal_all(number):
-    """Sends the signal to all processes to which it may. It may not send to those of another user, such as of a command
-    with sudo.
+def signal_all(number, pids=None):
+    """Sends the signal to these processes, or to all below, to which it may. It may not send to those of another user,
+    such as of a command with sudo.
 
-    Returns whether there was one.
+    Returns the ids of those that it reached.
     """
-    reached = False
-    for pid in descendants():
+    reached = set()
+    for pid in descendants() if pids is None else pids:
         try:
             os.kill(pid, number)
-            reached = True
+            reached.add(pid)
         except (ProcessLookupError, PermissionError):
             pass
     return reached

@@ -22,8 +22,8 @@ from launcher.beginning import (CannotBegin, index_of, listen_for_scheduler, nod
 from launcher.contact import IMPOSSIBLE, Unreachable, connect, is_cut_off
 from launcher.lines import Lines
 from launcher.notices import Notices
-from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, descendants, dies_with_parent,
-                                end_all, lives_below, prctl, running_below, signal_all)
+from launcher.processes import (ANNOUNCING, ENDING, PR_SET_PDEATHSIG, adopt_orphans, children, descendants,
+                                dies_with_parent, end_all, lives_below, prctl, running_below, signal_all)
 from launcher.sealed_lines import Forged
 from launcher.threads import set_share
 from launcher.trust import enter_folder, problem_of_program
@@ -99,6 +99,7 @@ class Shim:
         self.killed = False        # and once more
         self.code = None           # how the command ended; its status once what it started has ended, too
         self.wrote = False         # did it write its state when its time was last up
+        self.asked = set()         # the processes that were asked to end, and those that are let be
         self.deadline = None       # of what comes next
         self.status = None         # of the command
         self.outputs = {}          # descriptor: its lines
@@ -253,7 +254,7 @@ class Shim:
             self.told, self.status = True, 128 + signal.SIGTERM
             self.report_exit()
         elif self.status is None:
-            signal_all(signal.SIGKILL if self.told else signal.SIGTERM)
+            self.asked |= signal_all(signal.SIGKILL if self.told else signal.SIGTERM)
             signal_all(signal.SIGCONT)
             self.killed, self.told = self.told, True
             self.deadline = time.monotonic() + (TERM_SECONDS if self.killed else seconds)
@@ -277,9 +278,19 @@ class Shim:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return False
+        if pid != 0 and self.told and not self.killed:
+            self.ask_orphans(os.waitstatus_to_exitcode(status) == -signal.SIGTERM)
         if self.child and pid == self.child.pid:
             self.on_exit(os.waitstatus_to_exitcode(status))
         return pid != 0
+
+    def ask_orphans(self, ended_by_signal):
+        """Asks the children of a process that SIGTERM has ended to end, too: it may have started them while the others
+        were asked. A process that ends otherwise may have left a child to save its state, which is let be."""
+        orphans = set(children().get(os.getpid(), ())) - self.asked
+        self.asked |= orphans
+        if ended_by_signal:
+            signal_all(signal.SIGTERM, orphans)
 
     def on_exit(self, code):
         if code < 0 and not self.told and self.restarts.take():

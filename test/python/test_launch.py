@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from launching import COUNTS, LAUNCH, MPI, LaunchCase
+from launching import COUNTS, LAUNCH, LIMIT, MPI, LaunchCase
 
 RANK = "$OMPI_COMM_WORLD_RANK"
 # Leaves processes that are hard to end: one in a session of its own, and one that ignores SIGTERM.
@@ -257,6 +257,21 @@ class End(LaunchCase):
             os.kill(pid, signal.SIGUSR1)
         out, err = process.communicate(timeout=30)
         self.assertEqual((process.returncode, out), (0, "done\n"), err)
+
+    def test_a_program_that_a_process_starts_while_it_is_asked_to_end_does_not_use_up_the_grace(self):
+        # The process sees the signal, and starts the program before it takes it.
+        late = ("import os, signal, subprocess, time; "
+                "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); print('up', flush=True); "
+                "[time.sleep(0.01) for _ in iter(lambda: signal.SIGTERM in signal.sigpending(), True)]; "
+                "ready, told = os.pipe(); os.fork() or (os.write(told, b'.'), "
+                "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM]), time.sleep(600)); "
+                "os.read(ready, 1); signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])")
+        process = self.start("-n", 1, *MPI, "--grace", 1000, sys.executable, "-c", late)
+        self.wait_for_lines(process, 1, "up")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 130, err)
+        self.assert_nothing_left()
 
     def test_a_second_signal_ends_everything_at_once_whatever_the_grace(self):
         process = self.start_clinging(grace=600)

@@ -59,6 +59,7 @@ class Refused(LaunchCase):
         _, err = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 130, err)
         self.assert_one_line(err, "ended by SIGINT")
+        self.wait_until(lambda: not self.marked(), "ssh has ended, too")
 
     def test_a_command_that_is_too_long_for_the_kernel(self):
         code, _, err = self.launch("-n", 1, *LOCAL, "--mode", "mpi", "true", '"' * 70_000)  # twice as many in JSON
