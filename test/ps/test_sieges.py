@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 from processes import Job
@@ -92,7 +93,12 @@ class Sieges(unittest.TestCase):
         workers = job.start_workers("dist_sync", "mixed", 8, 2_000_000) if has_begun else []
         for worker in workers:
             self.assertTrue(worker.wait_for("step 0"), str(job))
-        siege = Siege([*listeners_of(job.scheduler.process.pid), *listeners_of(server.process.pid)])
+        # The server listens for workers only after it is connected to the scheduler.
+        deadline = time.monotonic() + 30
+        while len(listeners := [*listeners_of(job.scheduler.process.pid), *listeners_of(server.process.pid)]) < 3:
+            self.assertLess(time.monotonic(), deadline, str(job))
+            time.sleep(0.01)
+        siege = Siege(listeners)
         self.addCleanup(siege.end)
         self.assertEqual(len(siege.listeners), 3)
         workers = workers or job.start_workers("dist_sync", "mixed", 8, 2_000_000)
