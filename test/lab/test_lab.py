@@ -1,8 +1,8 @@
 """scripts/lab and on_hosts.py: links as fast as said, hosts with names, and nothing left behind.
 
-    test_lab.py [Links] [Lab] [Ends] [Words] [unittest options]
+    test_lab.py [Links] [Swept] [Lab] [Ends] [Words] [unittest options]
 
-The class Links measures, so it runs alone.
+Links and Swept run alone. Links measures. Swept leaves a lab behind, which a command of any other test would remove.
 """
 import contextlib
 import fcntl
@@ -167,7 +167,7 @@ class Lab(UpCase):
         self.assertIn(f"{self.name}: 3 hosts", self.must("list"))
 
 
-class Ends(Case):
+class StartedCase(Case):
     name = f"test{os.getpid()}b"
 
     def started(self, *words):
@@ -178,6 +178,21 @@ class Ends(Case):
         self.addCleanup(process.kill)
         return process
 
+
+class Swept(StartedCase):
+    def test_what_is_killed_with_its_watcher_is_removed_by_the_next_command(self):
+        process = self.started(LAB, "up", "--name", self.name, 20, "--rate", "none")
+        until(lambda: f"/run/netns/{self.name}-h3" in remains(self.name), "some hosts are there")
+        watcher = next(line for line in remains(self.name) if "registry.py" in line)
+        os.kill(int(watcher.split()[0]), 9)
+        process.kill()
+        process.wait()
+        self.assertIn(f"/run/netns/{self.name}-h3", remains(self.name))
+        self.assertNotIn(self.name, self.must("list"))
+        self.leaves_nothing(self.name)
+
+
+class Ends(StartedCase):
     def test_down_leaves_no_namespace_no_file_and_no_process(self):
         self.must("up", 2, name=self.name)
         # The second in a session of its own, and without its parent.
@@ -218,17 +233,6 @@ class Ends(Case):
         process = self.started(LAB, "up", "--name", self.name, 20, "--rate", "none")
         until(lambda: f"/run/netns/{self.name}-h3" in remains(self.name), "some hosts are there")
         process.kill()
-        self.leaves_nothing(self.name)
-
-    def test_what_is_killed_with_its_watcher_is_removed_by_the_next_command(self):
-        process = self.started(LAB, "up", "--name", self.name, 20, "--rate", "none")
-        until(lambda: f"/run/netns/{self.name}-h3" in remains(self.name), "some hosts are there")
-        watcher = next(line for line in remains(self.name) if "registry.py" in line)
-        os.kill(int(watcher.split()[0]), 9)
-        process.kill()
-        process.wait()
-        self.assertIn(f"/run/netns/{self.name}-h3", remains(self.name))
-        self.assertNotIn(self.name, self.must("list"))
         self.leaves_nothing(self.name)
 
     def test_nothing_of_a_job_stays_when_it_is_ended_in_the_middle(self):
