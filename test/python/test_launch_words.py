@@ -162,7 +162,7 @@ class Hosts(unittest.TestCase):
         self.assertLessEqual({"rsync", "openssh-client", "openmpi-bin"}, set(packages))
 
     def test_the_line_of_a_copy_and_what_failed_carry_no_escape_sequence(self):
-        failed = mock.Mock(returncode=23, communicate=lambda: (b"no \x1b[2Jroom\n", None))
+        failed = mock.Mock(returncode=23, communicate=lambda timeout: (b"no \x1b[2Jroom\n", None))
         with mock.patch("subprocess.Popen", return_value=failed), mock.patch.object(hosts, "write") as write:
             lines = hosts.copy_to(["h\x1b[31m"], "/tmp/a\nlaunch.py: all well")
         line, = write.call_args.args[1]
