@@ -6,14 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <csignal>
 #include <list>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "../base/stderr_of.h"
 #include "net/approach.h"
+#include "net/bytes.h"
 #include "net/sockets.h"
 #include "tutti/error.h"
 
@@ -194,6 +198,34 @@ TEST_CASE("strangers leave descriptors to the process, and peers come in among t
   std::list<Approach> callers;
   callers.push_back(caller(listener));
   CHECK(proven_of(reception, callers) == 1);
+}
+
+TEST_CASE("a caller that has said its rank is not turned away for others while some are silent") {
+  const Fd listener = listen_tcp("127.0.0.1");
+  Reception reception = receptionist(listener, true);
+  const auto connected = [&] { return start_connecting("127.0.0.1", port_of(listener), ""); };
+  const auto is_open = [](const Fd& socket) {
+    errno = 0;
+    std::array<char, 256> said{};
+    while (::recv(socket.get(), said.data(), said.size(), MSG_DONTWAIT) > 0) continue;
+    return errno == EAGAIN;
+  };
+  const Fd speaking = connected();
+  Bytes hello;
+  append(hello, as_bytes("tutti/c3"));
+  append_u32(hello, 1);
+  append_u32(hello, 0);
+  append(hello, Bytes(nonce_bytes));
+  wait_writable(speaking, Clock::now() + reception_patience);
+  REQUIRE(::send(speaking.get(), hello.data(), hello.size(), MSG_NOSIGNAL) > 0);
+  for (int i = 0; i < 10; ++i) reception.advance();  // takes the caller, and hears it
+  std::vector<Fd> silent;
+  silent.reserve(300);
+  for (int i = 0; i < 300; ++i) silent.push_back(connected());
+  const auto end = Clock::now() + reception_patience;
+  while (is_open(silent.front()) && Clock::now() < end) reception.advance();
+  CHECK_FALSE(is_open(silent.front()));
+  CHECK(is_open(speaking));
 }
 
 TEST_CASE("strangers do not keep a rank from accepting the others, however few files it may have") {
