@@ -3,7 +3,7 @@
 
     clang_syntax.py [--build FOLDER] [--passed FOLDER]
 
-clang reads up to 16 sources of a target as one, which takes a fifth of the time. If it finds something, it reads these
+clang reads up to 16 sources of a target as one, and so their headers once. If it finds something, it reads these
 sources one by one, and only what it finds then counts: in one source a name of another one's unnamed namespace is no
 error. Sources that have passed are not read again before one of them, a header of this project, the compiler's command
 or an installed package changes. Needs a folder that is configured with clang, and the headers that are generated there.

@@ -33,7 +33,7 @@ SKIPPED = 77
 COMMITS = 10
 # The most sources that are checked.
 MOST = 24
-# It reads up to so many sources as one. With more a processor would be idle at the end.
+# clang-tidy reads up to so many sources as one. With more, a processor would be idle at the end.
 AT_ONCE = 8
 # The static analyzer's mode for fewer paths.
 SHALLOW = ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")
