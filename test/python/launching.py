@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 import uuid
@@ -47,23 +48,22 @@ exec env -i PATH={path} OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=
 """
 
 
-#: A worker that counts the signals that announce something, and prints its counts when it is asked to end.
+#: A worker that counts the signals that announce something, and prints its counts when it is asked to end. It reads
+#: signals from a pipe: Python runs no handler while it waits in signal.pause(), if the signal came right before.
 COUNTS = """
-import collections, signal, sys
-counts = collections.Counter()
-def count(number, frame):
-    counts[number] += 1
-    if len(counts) == 7:
-        print("all came", flush=True)
-def show(number, frame):
-    print("counts", sorted(counts.values()), flush=True)
-    sys.exit(0)
-for name in ("USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "PWR"):
-    signal.signal(getattr(signal, "SIG" + name), count)
-signal.signal(signal.SIGTERM, show)
+import collections, os, signal
+came, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)
+for name in ("USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "PWR", "TERM"):
+    signal.signal(getattr(signal, "SIG" + name), lambda *_: None)
 print("up", flush=True)
-while True:
-    signal.pause()
+counts = collections.Counter()
+while (number := os.read(came, 1)[0]) != signal.SIGTERM:
+    counts[number] += 1
+    if len(counts) == 7 and counts[number] == 1:
+        print("all came", flush=True)
+print("counts", sorted(counts.values()), flush=True)
 """
 ANNOUNCING = [getattr(signal, "SIG" + name) for name in ("USR1", "USR2", "ALRM", "VTALRM", "PROF", "XCPU", "PWR")]
 
@@ -186,11 +186,17 @@ class LaunchCase(unittest.TestCase):
         self.assertEqual(out.count(f"counts {[1] * 7}"), workers, out + err)
 
     def wait_for_lines(self, process, count, text):
-        """Reads lines until this text has come this many times, and returns the lines."""
-        lines = []
-        while count:
-            line = process.stdout.readline()
-            self.assertNotEqual(line, "", f"the output ended before {text!r}: {lines}")
-            lines.append(line)
-            count -= text in line
+        """Reads lines until this text has come this many times, and returns the lines. It kills a process that takes too
+        long, which ends the output.
+        """
+        lines, limit = [], threading.Timer(LIMIT, process.kill)
+        limit.start()
+        try:
+            while count:
+                line = process.stdout.readline()
+                self.assertNotEqual(line, "", f"the output ended, or {LIMIT} s passed, before {text!r}: {lines}")
+                lines.append(line)
+                count -= text in line
+        finally:
+            limit.cancel()
         return lines
