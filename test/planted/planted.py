@@ -5,8 +5,9 @@
 
 bugs.json holds the bugs. Each has a name, the suite that is to find it first, and edits of sources, in whose text BUG
 stands for "this bug is switched on". The variable PLANTED_BUG switches one on, by its number in bugs.json. For each bug
-the quick tier's suites for its module run in turn until a test finds it: the test fails with the bug, again and again,
-and passes without it. Fails if no suite finds a bug, or if another suite than the named one does first.
+the quick tier's suites for its module run in turn until a test finds it, and the module's own test runs before all
+others. Such a test fails twice with the bug, and passes without it. Fails if no suite finds a bug, or if another suite
+than the named one does first.
 """
 import argparse
 import json
@@ -28,6 +29,9 @@ HEADER = "test/planted/planted.h"
 #: The suites that try the sources of a folder, the cheapest first.
 SUITES_OF = {"lib/ps": ("unit", "ps"), "lib/net": ("unit", "mpi"), "lib/runtime": ("unit", "mpi"),
              "lib/kvstore": ("unit", "mpi"), "bindings/c": ("unit", "mpi"), "bindings/python": ("python",)}
+#: The test of the suite unit that tries a folder alone.
+OWN_TESTS = {"lib/ps": "ps", "lib/net": "net", "lib/runtime": "runtime", "lib/kvstore": "kvstore",
+             "bindings/c": "C API, translation"}
 #: The tests of a suite, as words of `meson test`. Of jobs under mpirun those of three ranks.
 TESTS = {"unit": suites("unit"), "ps": suites("ps"), "mpi": suites("ranks-3"),
          "python": ("package, smoke",)}
@@ -36,10 +40,13 @@ FOUND = {"FAIL", "ERROR", "TIMEOUT"}
 TRIES = 3
 
 
-def suites_for(bug):
-    """The suites to run for a bug, in their order."""
+def selections_for(bug):
+    """The tests to run for a bug, as (suite, words of `meson test`), in their order. The module's own test ends at its
+    first failure."""
     name = bug["edits"][0]["file"]
-    return next(order for folder, order in SUITES_OF.items() if name.startswith(f"{folder}/"))
+    folder = next(folder for folder in SUITES_OF if name.startswith(f"{folder}/"))
+    own = [("unit", (OWN_TESTS[folder], "--test-args=--abort"))] if folder in OWN_TESTS else []
+    return own + [(suite, (*TESTS[suite], *without("slow", "rare"))) for suite in SUITES_OF[folder]]
 
 
 def switch(name, number):
@@ -86,10 +93,12 @@ class Planted:
 
     def __init__(self, tree):
         self.tree = tree
+        self.sound = set()  # the tests that have passed without a bug
         self.env = os.environ | {"CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1"}
 
     def build(self):
-        options = [*GCC.options, "-Dbenchmarks=false"]
+        # With the options of the tests' own build: the compiler's cache knows the objects of all other sources then.
+        options = [*GCC.options, "-Dwerror=true", "-Dbenchmarks=false"]
         configured = (self.tree / GCC.folder / "build.ninja").exists()
         for words in (["meson", "setup", *(["--reconfigure"] if configured else []), GCC.folder, *options],
                       ["ninja", "-C", GCC.folder, "-j", str(CORES)]):
@@ -115,15 +124,16 @@ class Planted:
     def blamed(self, tests, number):
         """Those of the tests that fail again with the bug, and pass without it. Others have failed for other reasons,
         such as a machine that was busy."""
-        names = [name_of(test) for test in tests]
-        again = self.failing(names, number)
-        return sorted(set(again) - set(self.failing(names))) if again else []
+        again = set(self.failing([name_of(test) for test in tests], number))
+        if not again <= self.sound:
+            self.sound |= again - set(self.failing([name_of(test) for test in again]))
+        return sorted(again & self.sound)
 
     def find(self, bug, number):
         """(the first suite that finds a bug, the tests that find it), or None."""
-        for suite in suites_for(bug):
+        for suite, words in selections_for(bug):
             for _ in range(TRIES):
-                failed = self.failing((*TESTS[suite], *without("slow", "rare")), number, most=1)
+                failed = self.failing(words, number, most=1)
                 found = self.blamed(failed, number) if failed else []
                 if found:
                     return suite, found
