@@ -186,8 +186,8 @@ class LaunchCase(unittest.TestCase):
         self.assertEqual(out.count(f"counts {[1] * 7}"), workers, out + err)
 
     def wait_for_lines(self, process, count, text):
-        """Reads lines until this text has come this many times, and returns the lines. It kills a process that takes too
-        long, which ends the output.
+        """Reads lines until this text has come this many times, and returns the lines. A process that takes too long is
+        killed, which ends its output.
         """
         lines, limit = [], threading.Timer(LIMIT, process.kill)
         limit.start()
