@@ -15,7 +15,6 @@
 namespace tutti::net {
 namespace {
 
-using base::Clock;
 using namespace handshake;
 
 /// The state of the handshake with one candidate.

@@ -49,6 +49,14 @@ class Together(unittest.TestCase):
                      "lib/d.cc:2:36: error: Dereference of null pointer"):
             self.assertIn(line, found)
 
+    def test_a_using_declaration_that_only_another_source_uses_is_found_by_the_script(self):
+        (self.root / "lib/n.h").write_text("namespace n { extern int x, y; }\n")
+        text = '#include "n.h"\nusing n::x;\nusing n::y;  // for x\nint f() { return y; }\n'
+        self.assertEqual(self.found_in(a=text, b="int g() { return x; }\n"), "")
+        self.assertEqual(tidy.unused_usings(self.root / "lib/a.cc"),
+                         [f"{self.root}/lib/a.cc: using n::x; is not used"])
+        self.assertEqual(tidy.unused_usings(self.root / "lib/b.cc"), [])
+
     def test_sources_of_one_folder_are_read_with_the_words_of_all(self):
         entries = [(tidy.ROOT / file, {"directory": "/b", "file": f"../{file}", "command": f"c++ {words} -c ../{file}"})
                    for file, words in (("lib/a.cc", "-Ia -W"), ("test/t.cc", "-It"), ("lib/x/b.cc", "-Ib -W"))]
