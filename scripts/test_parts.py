@@ -31,22 +31,22 @@ UNDEBUGGED = ("-Dbuildtype=debugoptimized", "-Ddebug=false")
 # -O2 takes a fifth, and most tests take longer to compile than to run. The builds without some part have its warnings.
 # With the CUDA toolkit, where there is one: tests play a GPU. The other builds have the stub.
 # Several sources are compiled as one, which reads the headers once for all of them. Kernels are compiled for few GPUs.
-TOGETHER = ("-Dunity=on", "-Dunity_size=16")
+TOGETHER = ("-Dunity=on", "-Dunity_size=16", "-Dgpu_targets=compute_75,sm_90")
 GCC = Build("build-test", "g++ builds it without warnings",
             (*UNDEBUGGED, *TOGETHER, "-Doptimization=1", "-Dtests=true", "-Dbenchmarks=true", "-Dexamples=true",
-             "-Dcuda=auto", "-Dgpu_targets=compute_75,sm_90"), {})
+             "-Dcuda=auto"), {})
 CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
                     ("-Dbuildtype=debug", "-Ddebug=false"), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
-                    (*UNDEBUGGED, "-Dmpi=disabled"), {})
+                    (*UNDEBUGGED, *TOGETHER, "-Dmpi=disabled"), {})
 WITHOUT_SERVERS = Build("build-without-ps", "it builds without the parameter server",
-                        (*UNDEBUGGED, "-Dps=disabled"), {})
+                        (*UNDEBUGGED, *TOGETHER, "-Dps=disabled"), {})
 RELEASE = Build("build-release", "g++ builds without warnings what users get who say nothing", (), {})
 # Under the sanitizers too, asking for more memory than there is ends in an error of ours. The vptr check probes memory
 # through a pipe; where a test has used up all descriptors it finds every vptr invalid.
 ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sanitizers",
-             ("-Dbuildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1",
-              "-Dcuda=auto",
+             (*TOGETHER, "-Dbuildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false",
+              "-Doptimization=1", "-Dcuda=auto",
               "-Dcpp_args=-fno-sanitize-recover=undefined -fno-sanitize=vptr"), CLANG,
              {"ASAN_OPTIONS": "allocator_may_return_null=1",
               "LSAN_OPTIONS": f"suppressions={ROOT}/test/lsan.supp:print_suppressions=0",
@@ -55,7 +55,7 @@ ASAN = Build("build-asan", "it builds for the address and undefined-behaviour sa
 ASAN_WITH_MPI = dataclasses.replace(ASAN, test_env={
     **ASAN.test_env, "ASAN_OPTIONS": f"fast_unwind_on_malloc=0:{ASAN.test_env['ASAN_OPTIONS']}"})
 TSAN = Build("build-tsan", "it builds for the thread sanitizer",
-             ("-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1",
+             (*TOGETHER, "-Dbuildtype=debugoptimized", "-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1",
               "-Dcuda=auto"), CLANG,
              {"TSAN_OPTIONS": f"suppressions={ROOT}/test/tsan.supp:history_size=4:"
                               "print_suppressions=0:allocator_may_return_null=1"})
@@ -128,7 +128,8 @@ QUICK_WITH_SANITIZER = (*without("slow", "python"), *CROWDED, "-t", SLOWER)
 PARTS = (
     Part("sources", "the rules of the house, and clang-tidy on all sources but the tests'", (), ()),
     of_gcc("unit", "modules alone", *suites("unit")),
-    of_gcc("mpi", "jobs under mpirun", *suites("mpi")),
+    of_gcc("mpi", "jobs under mpirun", *suites("mpi"), *without("mpi-slow")),
+    of_gcc("mpi-slow", "long jobs under mpirun", *suites("mpi-slow")),
     of_gcc("lab", "jobs on emulated hosts", *suites("lab"), *without("python")),
     of_gcc("fault", "processes that end or stop", *suites("fault")),
     of_gcc("ps", "the parameter server", *suites("ps")),

@@ -74,7 +74,7 @@ TEST_CASE("a call whose counterpart was given up ends in a timeout, and the call
   const bool is_first = store->rank() == 0;
   const bool is_last = store->rank() == last;
   // The elements of the small one go along with its announcement.
-  const std::size_t bytes = GENERATE(1000, 20'000);
+  const std::size_t bytes = GENERATE(as<std::size_t>{}, 1000, 20'000);
   Bytes mine(bytes);
   Bytes theirs(bytes);
   mine.fill(store->rank(), 1);

@@ -165,8 +165,7 @@ TEST_CASE("ends whose copies do not end say so at the deadline") {
   const standin::Playing machine("", "cuMemcpyDtoHAsync#1=hang");
   const cuda::Gpu gpu(0);
   const cuda::ContextGuard context(gpu);
-  // A hanging stream is never destroyed.
-  auto& ends = *new DeviceEnds(gpu);
+  auto& ends = standin::never_freed<DeviceEnds>(gpu);
   const cuda::DeviceMemory memory(gpu, 64);
   const cuda::PinnedMemory staging(gpu, 64);
   const void* const in = memory.data();

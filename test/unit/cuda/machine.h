@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 // NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" [[gnu::weak]] void __tsan_acquire(void* address);
@@ -42,6 +44,14 @@ class Playing {
     function<decltype(cuInit)>("libcuda.so.1", "cuInit")(0);
   }
 };
+
+/// Makes an object that is never destroyed, because work that hangs may still use it. It counts as
+/// no leak, for it is found from here.
+template <typename T, typename... Arguments>
+T& never_freed(Arguments&&... arguments) {
+  static auto& all = *new std::vector<T*>;
+  return *all.emplace_back(new T(std::forward<Arguments>(arguments)...));
+}
 
 /// Whether this build has the thread sanitizer.
 inline bool is_sanitized() {

@@ -86,13 +86,12 @@ TEST_CASE("an error of the device comes with the key, and the store can be destr
 TEST_CASE("a call that the device does not end fails after key_timeout, and the store closes") {
   const standin::Playing machine("", "cuMemcpyDtoDAsync#2=hang");
   const GpuProgram program;
-  // Never freed: the hanging work may use them.
-  auto* const a = new GpuArray(program, DType::f32, 10);
-  auto* const b = new GpuArray(program, DType::f32, 10);
+  GpuArray& a = standin::never_freed<GpuArray>(program, DType::f32, 10U);
+  GpuArray& b = standin::never_freed<GpuArray>(program, DType::f32, 10U);
   Options options;
   options.key_timeout = 50ms;
   auto store = KVStore::create("device", options);
-  const Pending pending = store->broadcast("w", {a->tensor(), b->tensor()}, 0);
+  const Pending pending = store->broadcast("w", {a.tensor(), b.tensor()}, 0);
   CHECK_THAT(text_of(ErrorCode::timeout, [&] { pending.wait(); }),
              Catch::Contains("broadcast of key 'w': waited 0.05 s for gpu(0)"));
   store.reset();
@@ -101,13 +100,12 @@ TEST_CASE("a call that the device does not end fails after key_timeout, and the 
 TEST_CASE("a bound call that the device does not end is named as the program has made it") {
   const standin::Playing machine("", "cuMemcpyDtoDAsync#1=hang");
   const GpuProgram program;
-  // Never freed: the hanging work may use them.
-  auto* const a = new GpuArray(program, DType::f32, 10);
-  auto* const b = new GpuArray(program, DType::f32, 10);
+  GpuArray& a = standin::never_freed<GpuArray>(program, DType::f32, 10U);
+  GpuArray& b = standin::never_freed<GpuArray>(program, DType::f32, 10U);
   Options options;
   options.key_timeout = 50ms;
   const auto store = KVStore::create("device", options);
-  const Bound sum = store->bind("w", a->tensor(), b->tensor());
+  const Bound sum = store->bind("w", a.tensor(), b.tensor());
   sum.start();
   CHECK_THAT(text_of(ErrorCode::timeout, [&] { sum.wait(); }),
              Catch::StartsWith("bound pushpull of key 'w': waited 0.05 s for gpu(0)"));
@@ -117,16 +115,15 @@ TEST_CASE(
     "a call that times out at the device keeps its tensors, for the device may still use them") {
   const standin::Playing machine("", "cuMemcpyDtoHAsync#1=hang");
   const GpuProgram program;
-  // Never freed: the hanging work may use them.
-  auto* const a = new GpuArray(program, DType::f32, 10);
+  GpuArray& a = standin::never_freed<GpuArray>(program, DType::f32, 10U);
   const auto owner = std::make_shared<int>();
   Options options;
   options.key_timeout = 50ms;
   auto store = KVStore::create("device", options);
   store->set_optimizer({.name = "sgd", .parameters = {{"learning_rate", 0.1}}});
-  store->init({1}, {{a->tensor()}});
+  store->init({1}, {{a.tensor()}});
   {
-    const Tensor plain = a->tensor();
+    const Tensor plain = a.tensor();
     const Tensor owned(std::shared_ptr<void>(owner, plain.data()), plain.shape(), plain.dtype(),
                        plain.device());
     CHECK_THAT(text_of(ErrorCode::timeout, [&] { store->push({1}, {{owned}}); }),

@@ -182,7 +182,7 @@ class SilentCallers {
 TEST_CASE("strangers leave descriptors to the process, and peers come in among them") {
   const bool waits_for_room = GENERATE(true, false);
   // Some for strangers, or none at all.
-  const rlim_t more = GENERATE(48, 36, 8);
+  const rlim_t more = GENERATE(as<rlim_t>{}, 48, 36, 8);
   const Fd listener = listen_tcp("127.0.0.1");
   const SilentCallers silent(listener, 100);
   Reception reception = receptionist(listener, waits_for_room);

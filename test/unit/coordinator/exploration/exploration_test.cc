@@ -35,11 +35,11 @@ TEST_CASE("no order of events breaks an invariant or leaves anybody waiting") {
   explore_all(those_that_are(false));
 }
 
-TEST_CASE("nor where there are many orders of events", "[slow]") {
+TEST_CASE("nor where there are many orders of events", "[many orders][slow]") {
   explore_all(those_that_are(true));
 }
 
-TEST_CASE("nor does any with three ranks and three keys", "[slow]") {
+TEST_CASE("nor does any with three ranks and three keys", "[three keys][slow]") {
   explore_all(slow_scenarios());
 }
 

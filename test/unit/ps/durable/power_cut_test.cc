@@ -21,10 +21,9 @@ using base::Clock;
 
 namespace {
 
-constexpr Durability each{.when = Durability::When::each, .journal_bytes = 150};
+const Durability each{.when = Durability::When::each, .journal_bytes = 150};
 /// With this setting some requests wait for the disk together.
-constexpr Durability seconds{
-    .when = Durability::When::seconds, .interval = 1s, .journal_bytes = 270};
+const Durability seconds{.when = Durability::When::seconds, .interval = 1s, .journal_bytes = 270};
 
 /// Alone it has what all servers have.
 std::uint64_t job_to_begin_with(const std::vector<CountedRequests>& brought, std::uint64_t job) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::array<std::size_t, 2> ranks{0, 1};
 constexpr std::uint64_t requests = 5;
-constexpr SimulatedServer::How how{.durability = {.when = Durability::When::each}, .lag = 0};
+const SimulatedServer::How how{.durability = {.when = Durability::When::each}, .lag = 0};
 
 using Disks = std::array<std::shared_ptr<SimulatedDisk>, 2>;
 /// How many operations of each disk were done.
@@ -102,7 +102,7 @@ TEST_CASE("two servers begin again from the same state, whenever their machines 
       states.push_back(disks.at(rank)->content_after(done).after_power_cut(choice));
     } while (choice.next());
     std::ranges::sort(states);
-    states.erase(std::ranges::unique(states).begin(), states.end());
+    states.erase(std::unique(states.begin(), states.end()), states.end());
     return states;
   };
   const Progress end = now(disks);
