@@ -7,11 +7,14 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/exposure.h"
 #include "base/failure.h"
 #include "base/posix_disk.h"
@@ -85,20 +88,36 @@ void check_count(const base::Disk& disk, int servers) {
                           base::quoted(disk.path()), fmt::join(counts, " and of "), servers));
 }
 
+/// For how long a server waits for a lock. A server's process that has just begun to write a
+/// checkpoint has a copy of each descriptor of the server's process, until it closes them.
+constexpr auto lock_wait = std::chrono::seconds(1);
+constexpr auto lock_pause = std::chrono::milliseconds(10);
+
+/// Takes the lock, and returns 0 or the reason why it cannot be taken.
+int take(const base::Fd& lock) {
+  const base::Clock::time_point deadline = base::Clock::now() + lock_wait;
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    const int reason = errno;
+    if (reason != EWOULDBLOCK || base::Clock::now() > deadline) return reason;
+    std::this_thread::sleep_for(lock_pause);
+  }
+  return 0;
+}
+
 /// Takes the lock on a server's files. The lock holds until the descriptor is closed.
 base::Fd locked(const base::PosixDisk& disk, int rank, int servers) {
   const std::string name = lock_of(rank, servers);
   const std::string path = base::quoted(disk.path(name));
   base::Fd lock(::openat(disk.folder().get(), name.c_str(),
                          O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, file_for_owner));
-  int reason = errno;
   if (!lock) {
+    const int reason = errno;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the folder {} for a server's state cannot be written: {}",
                             base::quoted(disk.path()), reason_of(reason)));
   }
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  reason = errno;
+  const int reason = take(lock);
+  if (reason == 0) return lock;
   if (reason == EWOULDBLOCK) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("another process uses the state {}; is the server still running, or "

@@ -127,11 +127,18 @@ bool works_without_processes(const Folder& folder, const std::function<void()>& 
 bool names_are_lost = false;
 /// Why no file can be locked; 0: files can.
 int lock_failure = 0;
+/// How many tries to lock a file another process refuses.
+int lock_refusals = 0;
 
 }  // namespace
 
 /// Replaces the system's function.
 extern "C" int flock(int file, int how) {
+  if (lock_refusals > 0) {
+    --lock_refusals;
+    errno = EWOULDBLOCK;
+    return -1;
+  }
   if (lock_failure == 0) return static_cast<int>(::syscall(SYS_flock, file, how));
   errno = lock_failure;
   return -1;
@@ -422,6 +429,13 @@ TEST_CASE("a state that another user may have put there is refused") {
   give(folder, nobody);
   CHECK_THAT(text_of(ErrorCode::invalid_argument, [&] { Storage(in(folder), 0, 1); }),
              Contains("it belongs to user 65534, and this process runs as user 0"));
+}
+
+TEST_CASE("a server waits for a lock that another process has for a moment") {
+  const Folder folder;
+  lock_refusals = 5;
+  const Storage storage(in(folder), 0, 1);
+  CHECK(lock_refusals == 0);
 }
 
 TEST_CASE("a lock that the file system lacks is not taken for another process") {
