@@ -442,8 +442,7 @@ TEST_CASE("a lock that the file system lacks is not taken for another process") 
   const Folder folder;
   const auto refused = [&](int reason) {
     lock_failure = reason;
-    const std::string text =
-        text_of(ErrorCode::invalid_argument, [&] { Storage(in(folder), 0, 1); });
+    std::string text = text_of(ErrorCode::invalid_argument, [&] { Storage(in(folder), 0, 1); });
     lock_failure = 0;
     return text;
   };
