@@ -38,9 +38,9 @@ GCC = Build("build-test", "g++ builds it without warnings",
 CLANG_DEBUG = Build("build-clang", "clang builds it without warnings, thread safety included",
                     ("-Dbuildtype=debug", "-Ddebug=false"), CLANG)
 WITHOUT_MPI = Build("build-without-mpi", "it builds without MPI, for stores of one process",
-                    (*UNDEBUGGED, *TOGETHER, "-Dmpi=disabled"), {})
+                    (*UNDEBUGGED, "-Dmpi=disabled"), {})
 WITHOUT_SERVERS = Build("build-without-ps", "it builds without the parameter server",
-                        (*UNDEBUGGED, *TOGETHER, "-Dps=disabled"), {})
+                        (*UNDEBUGGED, "-Dps=disabled"), {})
 RELEASE = Build("build-release", "g++ builds without warnings what users get who say nothing", (), {})
 # Under the sanitizers too, asking for more memory than there is ends in an error of ours. The vptr check probes memory
 # through a pipe; where a test has used up all descriptors it finds every vptr invalid.
