@@ -260,7 +260,7 @@ class End(LaunchCase):
 
     def test_a_program_that_a_process_starts_while_it_is_asked_to_end_does_not_use_up_the_grace(self):
         # The process sees the signal, and starts the program before it takes it.
-        late = ("import os, signal, subprocess, time; "
+        late = ("import os, signal, time; "
                 "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); print('up', flush=True); "
                 "[time.sleep(0.01) for _ in iter(lambda: signal.SIGTERM in signal.sigpending(), True)]; "
                 "ready, told = os.pipe(); os.fork() or (os.write(told, b'.'), "

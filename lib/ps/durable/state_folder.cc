@@ -88,8 +88,8 @@ void check_count(const base::Disk& disk, int servers) {
                           base::quoted(disk.path()), fmt::join(counts, " and of "), servers));
 }
 
-/// For how long a server waits for a lock. A server's process that has just begun to write a
-/// checkpoint has a copy of each descriptor of the server's process, until it closes them.
+/// For how long a server waits for a lock. A process that a server has just forked to write a
+/// checkpoint has copies of the locks of all servers of its parent, until it closes them.
 constexpr auto lock_wait = std::chrono::seconds(1);
 constexpr auto lock_pause = std::chrono::milliseconds(10);
 
